@@ -1,1 +1,15 @@
-//! Placeholder of the skeleton.
+//! The engine of Ambient: HTTP API, sessions, agent loop, tools, store, broker.
+//!
+//! request → `api` → `sessions` → `agent` → `tools` → `backend` → `ambient-media` → ffmpeg; every fact becomes an event,
+//! appended to the store by the one writer of its session, then published by the broker.
+
+pub mod agent;
+pub mod backend;
+pub mod broker;
+pub mod clock;
+pub mod events;
+pub mod ids;
+pub mod lifecycle;
+pub mod sessions;
+pub mod store;
+pub mod tools;

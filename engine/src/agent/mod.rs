@@ -1,0 +1,1 @@
+//! The agent: turns of model and tools until there is an answer.

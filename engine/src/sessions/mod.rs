@@ -1,0 +1,5 @@
+//! Sessions: what they may become, who runs them, and how they end.
+
+pub mod change;
+pub mod state;
+pub mod writer;

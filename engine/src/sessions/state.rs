@@ -1,0 +1,60 @@
+//! What a session may become.
+//!
+//! ```text
+//! pending ──boot ok──▶ idle ⇄ running
+//!    └──boot failed──▶ terminated ◀── (idle, running: never again anything else)
+//! ```
+//!
+//! Moves are made by the store as compare-and-set, by [`super::change::apply`] alone, so that two replicas cannot both
+//! take one run.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::ids::RunId;
+
+/// Where a session stands. Invariant: `Terminated` never changes again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SessionState {
+    /// Its sandbox boots.
+    Pending {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// Waits for input.
+    Idle,
+    /// A run is under way.
+    Running {
+        /// Which.
+        run: RunId,
+        /// The fencing number of that run: a writer with another one is refused.
+        fence: u64,
+    },
+    /// Over for good: its sandbox failed to boot.
+    Terminated {
+        /// Why.
+        error: String,
+    },
+}
+
+impl SessionState {
+    /// The word for it on the wire and in the store.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Pending { .. } => "pending",
+            Self::Idle => "idle",
+            Self::Running { .. } => "running",
+            Self::Terminated { .. } => "terminated",
+        }
+    }
+
+    /// Whether the move is one that the picture above allows.
+    pub fn may_become(&self, next: &Self) -> bool {
+        match (self, next) {
+            (Self::Pending { .. } | Self::Running { .. }, Self::Idle)
+            | (Self::Pending { .. } | Self::Idle, Self::Running { .. })
+            | (Self::Pending { .. } | Self::Idle | Self::Running { .. }, Self::Terminated { .. }) => true,
+            (Self::Pending { .. } | Self::Idle | Self::Running { .. } | Self::Terminated { .. }, _) => false,
+        }
+    }
+}

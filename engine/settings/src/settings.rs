@@ -96,6 +96,8 @@ pub struct ServerSettings {
     pub worker_threads: NonZeroUsize,
     /// `API_KEY`: what clients must send.
     pub api_key: SecretString,
+    /// `SECRETS_KEY`: what seals the secrets in the database; `None` leaves that to the API key.
+    pub secrets_key: Option<SecretString>,
     /// `ALLOW_DEV_TOKEN`: the default key is taken on any address.
     pub allow_dev_token: bool,
     /// `MAX_UPLOAD_BYTES`.

@@ -130,6 +130,9 @@ pub struct FileRecord {
     pub description_error: Option<String>,
     pub description_attempts: u32,
     pub metadata: Metadata,
+    /// When the client wanted it gone; a file past this time is answered as absent, and removed by the sweep.
+    #[serde(default)]
+    pub expires_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }

@@ -38,6 +38,14 @@ pub(super) const SERVER: Section = Section {
         .secret()
         .advice("Always set it when the engine is reachable from other machines: with the default it only starts on a loopback address."),
         setting(
+            "SECRETS_KEY",
+            Kind::Word,
+            Preset::Computed("`API_KEY`"),
+            "From this the key is derived under which the model keys of agents are sealed in the database.",
+        )
+        .secret()
+        .advice("Set it before `API_KEY` is changed, to the old key: what was sealed under another value cannot be opened again. All engines over one database need the same."),
+        setting(
             "ALLOW_DEV_TOKEN",
             Kind::Switch,
             Preset::Is("false"),

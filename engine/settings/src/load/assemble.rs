@@ -108,6 +108,7 @@ fn server(values: &mut Values<'_>) -> ServerSettings {
         port: values.whole("SERVER_PORT"),
         worker_threads: values.count("SERVER_WORKERS"),
         api_key: SecretString::from(values.text("API_KEY")),
+        secrets_key: values.secret("SECRETS_KEY"),
         allow_dev_token: values.switch("ALLOW_DEV_TOKEN"),
         max_upload_bytes: values.whole("MAX_UPLOAD_BYTES"),
         shutdown_grace: values.seconds("SHUTDOWN_GRACE_SECONDS"),

@@ -238,7 +238,7 @@ mod tests {
         for setting in catalogue() {
             let looks_secret = setting.name.ends_with("API_KEY")
                 || setting.name.starts_with("AWS_") && setting.name.contains("KEY")
-                || matches!(setting.name, "DATABASE_URL" | "REDIS_URL");
+                || matches!(setting.name, "DATABASE_URL" | "REDIS_URL" | "SECRETS_KEY");
             assert_eq!(setting.is_secret(), looks_secret, "{}", setting.name);
         }
     }

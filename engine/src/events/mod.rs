@@ -2,3 +2,4 @@
 //! broker. Streams and lists only read events.
 
 pub mod body;
+pub mod wire;

@@ -10,7 +10,8 @@ use super::state::SessionState;
 use crate::events::body::EventBody;
 use crate::ids::{EventId, RunId};
 use crate::store::records::{
-    EventRecord, MessageBody, MessageRecord, Metadata, PendingAction, SandboxRecord, SessionRecord, UsageTotals,
+    ActionAnswer, EventRecord, MessageBody, MessageRecord, Metadata, PendingAction, SandboxRecord, SessionRecord,
+    UsageTotals,
 };
 
 /// A wanted change. Everything in it happens, or nothing does.
@@ -30,6 +31,8 @@ pub struct SessionChange {
     pub usage: Option<UsageTotals>,
     /// Replaces the calls that wait for the client.
     pub pending_actions: Option<Vec<PendingAction>>,
+    /// The client's answers to calls that wait. One that nothing waits for refuses the change.
+    pub answers: Vec<(EventId, ActionAnswer)>,
     /// Replaces the title.
     pub title: Option<Option<String>>,
     /// Replaces the metadata.
@@ -53,6 +56,7 @@ impl SessionChange {
             run: None,
             usage: None,
             pending_actions: None,
+            answers: Vec::new(),
             title: None,
             metadata: None,
             sandbox: None,
@@ -98,6 +102,8 @@ pub enum Guard {
 pub enum Move {
     /// A run begins; it gets the next fence. The first event of the change is the one that begins it.
     Run(RunId),
+    /// As [`Self::Run`] once no call waits for the client any more; until then the session stays as it is.
+    RunOnceAnswered(RunId),
     /// The run or boot is over.
     Idle,
     /// The session is over.
@@ -143,11 +149,18 @@ pub fn apply(session: SessionRecord, change: SessionChange, now: Timestamp) -> R
     if !holds(&session, &change.guard) {
         return Err(Box::new(session));
     }
+    let Some(actions) = answered(&session.pending_actions, change.answers) else {
+        return Err(Box::new(session));
+    };
+    let waits = actions.iter().any(|action| action.answer.is_none());
     let next = match &change.to {
         None => None,
+        Some(Move::RunOnceAnswered(_)) if waits => None,
         Some(wanted) => {
             let state = match wanted {
-                Move::Run(run) => SessionState::Running { run: run.clone(), fence: session.fence + 1 },
+                Move::Run(run) | Move::RunOnceAnswered(run) => {
+                    SessionState::Running { run: run.clone(), fence: session.fence + 1 }
+                }
                 Move::Idle => SessionState::Idle,
                 Move::Terminated(error) => SessionState::Terminated { error: error.clone() },
             };
@@ -158,6 +171,7 @@ pub fn apply(session: SessionRecord, change: SessionChange, now: Timestamp) -> R
         }
     };
     let mut session = session;
+    session.pending_actions = actions;
     // A clock that steps back must not step the events back.
     let at = now.max(session.last_event_at);
     let first_seq = session.last_seq + 1;
@@ -217,6 +231,16 @@ pub fn apply(session: SessionRecord, change: SessionChange, now: Timestamp) -> R
     }
     session.updated_at = at.max(session.updated_at);
     Ok(Changed { session, events, messages })
+}
+
+/// The calls that wait, with these answers; `None` when one answers nothing that waits.
+fn answered(waiting: &[PendingAction], answers: Vec<(EventId, ActionAnswer)>) -> Option<Vec<PendingAction>> {
+    let mut actions = waiting.to_vec();
+    for (event, answer) in answers {
+        let action = actions.iter_mut().find(|action| action.event_id == event && action.answer.is_none())?;
+        action.answer = Some(answer);
+    }
+    Some(actions)
 }
 
 fn holds(session: &SessionRecord, guard: &Guard) -> bool {

@@ -2,4 +2,5 @@
 
 pub mod change;
 pub mod state;
+pub mod wishes;
 pub mod writer;

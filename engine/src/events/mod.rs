@@ -2,4 +2,5 @@
 //! broker. Streams and lists only read events.
 
 pub mod body;
+pub mod stream;
 pub mod wire;

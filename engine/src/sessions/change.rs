@@ -23,6 +23,8 @@ pub struct SessionChange {
     pub to: Option<Move>,
     /// Facts to append, in order. Their ids are the caller's, so that others can be told of them beforehand.
     pub events: Vec<NewEvent>,
+    /// The id of the `session.status_running` that stands behind these events if the change begins a run.
+    pub running_event: Option<EventId>,
     /// Messages to append to the history, in order.
     pub messages: Vec<MessageBody>,
     /// The run that these messages belong to.
@@ -52,6 +54,7 @@ impl SessionChange {
             guard,
             to: None,
             events: Vec::new(),
+            running_event: None,
             messages: Vec::new(),
             run: None,
             usage: None,
@@ -175,8 +178,10 @@ pub fn apply(session: SessionRecord, change: SessionChange, now: Timestamp) -> R
     // A clock that steps back must not step the events back.
     let at = now.max(session.last_event_at);
     let first_seq = session.last_seq + 1;
+    let begins = matches!(next, Some(SessionState::Running { .. }));
+    let running = change.running_event.filter(|_| begins).map(|id| NewEvent { id, body: EventBody::StatusRunning {} });
     let events: Vec<EventRecord> = (first_seq..)
-        .zip(change.events)
+        .zip(change.events.into_iter().chain(running))
         .map(|(seq, event)| EventRecord {
             session_id: session.id.clone(),
             seq,

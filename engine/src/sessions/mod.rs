@@ -1,6 +1,10 @@
 //! Sessions: what they may become, who runs them, and how they end.
 
 pub mod change;
+mod recover;
+mod send;
+pub mod service;
 pub mod state;
+pub mod supervise;
 pub mod wishes;
 pub mod writer;

@@ -25,12 +25,15 @@ pub struct DotenvError {
 pub enum Problem {
     /// A character that no name may hold.
     #[error(
-        "unexpected character {0:?} in a variable name; a value with spaces or signs at a line's start needs a name and `=` before it"
+        "unexpected character {0:?} in a variable name; a line is `NAME=value`, and a value of several lines needs quotes"
     )]
     NameCharacter(char),
     /// A blank between the letters of a name.
     #[error("a variable name cannot contain a space")]
     NameSpace,
+    /// `export` at the very end of the file.
+    #[error("`export` without a variable name")]
+    NoName,
     /// A quote that nothing closes.
     #[error("unterminated quoted value")]
     Unterminated,
@@ -111,7 +114,7 @@ impl Document {
     /// # Errors
     /// [`DotenvError`] for the first statement that cannot be read.
     pub fn parse(text: &str) -> Result<Self, DotenvError> {
-        let mut scanner = Scanner { text, at: if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 } };
+        let mut scanner = Scanner::new(text);
         let mut statements = Vec::new();
         while scanner.skip_to_statement() {
             statements.push(scanner.statement()?);
@@ -165,19 +168,31 @@ fn is_blank(letter: char) -> bool {
     matches!(letter, '\t' | '\u{b}' | '\u{c}' | '\r' | ' ' | '\u{85}' | '\u{a0}')
 }
 
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// A place in the text.
 struct Scanner<'a> {
     text: &'a str,
     at: usize,
+    line: usize,
+    /// Up to where line breaks are counted in `line`.
+    counted: usize,
 }
 
 impl<'a> Scanner<'a> {
+    fn new(text: &'a str) -> Self {
+        let at = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 };
+        Self { text, at, line: 1, counted: 0 }
+    }
+
     fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
 
-    fn line(&self) -> usize {
-        1 + self.text[..self.at].matches('\n').count()
+    fn line(&mut self) -> usize {
+        self.line += self.text[self.counted..self.at].matches('\n').count();
+        self.counted = self.at;
+        self.line
     }
 
     /// Goes over white space and comment lines; `false` at the end of the file.
@@ -212,6 +227,9 @@ impl<'a> Scanner<'a> {
         let line = self.line();
         let failed = |problem| DotenvError { line, problem };
         let start = self.at;
+        if self.rest().is_empty() {
+            return Err(failed(Problem::NoName));
+        }
         let Some((length, end)) = name_end(self.rest()).map_err(failed)? else {
             // A bare word at the very end, without a line break.
             let value = self.value().map_err(failed)?;
@@ -344,4 +362,120 @@ fn octal<'a>(after: &'a str, expanded: &mut String) -> &'a str {
         }
     }
     rest
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn problem(text: &str) -> Option<(usize, Problem)> {
+        let none = |_: &str| None;
+        Document::parse(text)
+            .and_then(|document| document.evaluate(&none))
+            .err()
+            .map(|error| (error.line, error.problem))
+    }
+
+    #[test]
+    fn an_error_names_the_line_of_its_statement() {
+        assert_eq!(problem("A=1\n\nB='open\nC=3\n"), Some((3, Problem::Unterminated)));
+        assert_eq!(problem("A='1\n2\n3'\nMY NAME=1\n"), Some((4, Problem::NameSpace)));
+        assert_eq!(problem("# c\nA$=1\n"), Some((2, Problem::NameCharacter('$'))));
+        assert_eq!(problem("A=1\nB=${\n"), Some((2, Problem::Expression(InterpolateError::Invalid))));
+        assert_eq!(problem("A=1\nexport "), Some((2, Problem::NoName)));
+        let required = InterpolateError::Required { variable: "X".to_owned(), message: "say why".to_owned() };
+        assert_eq!(problem("A=1\nB=${X:?say why}\n"), Some((2, Problem::Expression(required))));
+    }
+
+    #[test]
+    fn an_error_never_shows_a_value() {
+        for text in
+            ["A='canary\n", "A=\"canary ${\"\n", "A=${canary\n", "A=1\n\"canary\"\n", "A=it's ${X:?why} canary\n"]
+        {
+            let none = |_: &str| None;
+            let error = Document::parse(text).and_then(|document| document.evaluate(&none)).unwrap_err();
+            assert!(!error.to_string().contains("canary"), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_piece_knows_where_it_stands() {
+        let text = "\u{feff}# head\nexport A = 'x y' # note\nB=bare value # c\n\tC: \"two\nlines\"\nWORD\n";
+        let document = Document::parse(text).unwrap();
+        let pieces: Vec<_> = document
+            .statements()
+            .iter()
+            .map(|statement| {
+                let value = statement.value.as_ref().map(|value| (&text[value.span.clone()], value.quoting));
+                (statement.line, &text[statement.name_span.clone()], statement.exported, value)
+            })
+            .collect();
+        assert_eq!(
+            pieces,
+            [
+                (2, "A", true, Some(("'x y'", Quoting::Single))),
+                (3, "B", false, Some(("bare value", Quoting::Bare))),
+                (4, "C", false, Some(("\"two\nlines\"", Quoting::Double))),
+                (6, "WORD", false, None),
+            ]
+        );
+    }
+
+    #[test]
+    fn references_that_became_empty_are_told_with_their_line() {
+        let evaluated =
+            Document::parse("A=1\nB=$A$NOPE\nC='$QUOTED'\nD=${E:-}\n").unwrap().evaluate(&|_: &str| None).unwrap();
+        assert_eq!(evaluated.unset, [("NOPE".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn octal_escapes_that_are_no_byte_keep_their_digits() {
+        let read = |text: &str| {
+            let evaluated = Document::parse(text).unwrap().evaluate(&|_: &str| None).unwrap();
+            evaluated.variables.get("A").map(|variable| variable.value.clone())
+        };
+        assert_eq!(read("A=\"\\0101\"\n").as_deref(), Some("A"));
+        assert_eq!(read("A=\"\\012\"\n").as_deref(), Some("\\12"));
+        assert_eq!(read("A=\"\\0777\"\n").as_deref(), Some("\\777"));
+        assert_eq!(read("A=\"\\0351\"\n").as_deref(), Some("é"));
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_stand_in_order_and_hold_what_was_read(text in "[A-C=:'\"\\\\$ {}#\n\r\té-]{0,40}") {
+            if let Ok(document) = Document::parse(&text) {
+                let mut end = 0;
+                for statement in document.statements() {
+                    prop_assert!(end <= statement.name_span.start);
+                    prop_assert_eq!(&text[statement.name_span.clone()], &statement.name);
+                    end = statement.name_span.end;
+                    if let Some(value) = &statement.value {
+                        prop_assert!(end <= value.span.start && value.span.end <= text.len());
+                        let written = &text[value.span.clone()];
+                        let quote = match value.quoting {
+                            Quoting::Bare => "",
+                            Quoting::Single => "'",
+                            Quoting::Double => "\"",
+                        };
+                        prop_assert!(written.starts_with(quote) && written.ends_with(quote));
+                        end = value.span.end;
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn what_stands_behind_a_comment_sign_is_never_read(comment in "[^\n]{0,40}") {
+            let evaluated = Document::parse(&format!("A=1\n#{comment}\nB=x #{comment}\n")).unwrap().evaluate(&|_: &str| None).unwrap();
+            prop_assert_eq!(evaluated.variables.len(), 2);
+            prop_assert_eq!(&evaluated.variables["B"].value, "x");
+        }
+
+        #[test]
+        fn no_text_panics(text in "(?s).{0,60}") {
+            let _either = Document::parse(&text).and_then(|document| document.evaluate(&|_: &str| None));
+        }
+    }
 }

@@ -159,3 +159,74 @@ fn nearest(capitals: &str, slips: usize) -> Option<&'static str> {
         .min()
         .map(|(_, name)| name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, expected: Option<UnknownName>) {
+        assert_eq!(unknown_name(name), expected, "{name}");
+    }
+
+    #[test]
+    fn a_slip_points_at_the_setting_that_was_meant() {
+        for (name, meant) in [
+            ("SANDBOX_BACKENT", "SANDBOX_BACKEND"),
+            ("SANBOX_BACKEND", "SANDBOX_BACKEND"),
+            ("S3BUCKET", "S3_BUCKET"),
+            ("E2B_APIKEY", "E2B_API_KEY"),
+            ("llm_base_ulr", "LLM_BASE_URL"),
+            ("AWS_SECRET_ACCES_KEY", "AWS_SECRET_ACCESS_KEY"),
+            ("AMBIENT_HOMW", "AMBIENT_HOME"),
+        ] {
+            check(name, Some(UnknownName::DidYouMean(meant)));
+        }
+    }
+
+    #[test]
+    fn a_name_with_our_beginning_is_read_by_nothing() {
+        check("SANDBOX_COLOUR", Some(UnknownName::NothingReadsIt));
+        check("INGEST_WORKERS_PER_NODE", Some(UnknownName::NothingReadsIt));
+    }
+
+    #[test]
+    fn retired_names_get_a_note_instead_of_a_guess() {
+        for name in ["SQLITE_DB_PATH", "EMBEDDING_MODEL", "VIDEO_CLIP_FPS", "OPENROUTER_API_KEY", "aws_secret_key"] {
+            assert!(matches!(unknown_name(name), Some(UnknownName::Note(_))), "{name}");
+        }
+    }
+
+    #[test]
+    fn settings_neighbours_and_strangers_are_left_alone() {
+        for name in ["SERVER_PORT", "server_port", "POSTGRES_PASSWORD", "AMBIENT_BIND", "PATH", "EDITOR", "HTTP_PROXY"]
+        {
+            check(name, None);
+        }
+    }
+
+    #[test]
+    fn notes_and_neighbours_are_no_settings() {
+        for name in NOTES.iter().map(|(name, _)| name).chain(NEIGHBOURS) {
+            assert!(find(name).is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn notes_name_only_settings_that_exist() {
+        for (name, note) in NOTES {
+            for quoted in note.split('`').skip(1).step_by(2) {
+                let setting = quoted.split('=').next().unwrap_or_default();
+                assert!(find(setting).is_some(), "{name}: {setting}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_process_environment_is_judged_more_mildly() {
+        assert_eq!(unknown_in_environment("SANDBOX_BACKENT"), Some(UnknownName::DidYouMean("SANDBOX_BACKEND")));
+        for name in ["API_KEYS", "SANBOX_BACKENT", "SANDBOX_COLOUR", "OPENAI_API_KEY", "API_KAY", "LOG_FORMATS_ALL"] {
+            let expected = (name == "API_KEYS").then_some(UnknownName::DidYouMean("API_KEY"));
+            assert_eq!(unknown_in_environment(name), expected, "{name}");
+        }
+    }
+}

@@ -170,20 +170,29 @@ fn leading_name(text: &str) -> &str {
     &text[..end]
 }
 
-/// How many bytes stand before the brace that closes the one before `text`, counting braces in between. A line break
-/// before it means that it is not closed.
+/// How many bytes stand between `${` and the brace that closes it; `None` when no brace does on that line.
+///
+/// Braces in between are counted the way Compose counts them: the letter behind an opening brace is passed over, so that
+/// `{}` and `{{` count as one opening brace, and when the count never comes out even, the last brace of the line closes.
 fn braced_length(text: &str) -> Option<usize> {
-    let mut depth = 0_usize;
-    for (at, letter) in text.char_indices() {
-        match letter {
-            '\n' => return None,
-            '{' => depth += 1,
-            '}' if depth == 0 => return Some(at),
-            '}' => depth -= 1,
+    let line = text.split('\n').next().unwrap_or_default();
+    let last = line.rfind('}')?;
+    let mut open = 1_usize;
+    // The brace before `text` is an opening one too.
+    let mut passed_over = true;
+    for (at, byte) in line.bytes().enumerate() {
+        match byte {
+            _ if passed_over => passed_over = false,
+            b'}' if open == 1 => return Some(at),
+            b'}' => open -= 1,
+            b'{' => {
+                open += 1;
+                passed_over = true;
+            }
             _ => {}
         }
     }
-    None
+    Some(last)
 }
 
 /// The inside of `${…}`: a name, or a name, an operator and a template.
@@ -204,4 +213,71 @@ fn braced(inside: &str, depth: usize) -> Result<Piece, InterpolateError> {
         _ => return Err(InterpolateError::Invalid),
     };
     Ok(Piece::Reference { name: name.to_owned(), rule })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(template: &str, expected: &Result<String, InterpolateError>) {
+        let lookup = |name: &str| match name {
+            "SET" => Some("value".to_owned()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        };
+        assert_eq!(&interpolate(template, &lookup), expected, "{template}");
+    }
+
+    #[test]
+    fn a_default_that_is_not_needed_is_not_evaluated() {
+        check("${SET:-${OTHER:?not there}}", &Ok("value".to_owned()));
+        check("${SET+${OTHER-x}}", &Ok("x".to_owned()));
+        check("${OTHER+${OTHER:?not there}}", &Ok(String::new()));
+    }
+
+    #[test]
+    fn braces_are_counted_as_compose_counts_them() {
+        // The letter behind an opening brace is passed over, so `{}` opens and does not close.
+        check("${OTHER:-{}", &Ok("{".to_owned()));
+        check("${OTHER:-{{.Names}}}", &Ok("{{.Names}}".to_owned()));
+        check("${SET:-{{.Names}}}", &Ok("value}".to_owned()));
+        check("${OTHER:-a}\n}", &Ok("a\n}".to_owned()));
+        check("${OTHER:-a\n}", &Err(InterpolateError::Invalid));
+    }
+
+    #[test]
+    fn names_that_would_become_empty_are_told() {
+        let template = Template::parse("$A ${B} ${C-x} ${D:+$E} text").unwrap();
+        assert_eq!(template.plain_names().collect::<Vec<_>>(), ["A", "B"]);
+    }
+
+    #[test]
+    fn nesting_without_end_is_refused_instead_of_filling_the_stack() {
+        let levels = 20_000;
+        let template = format!("{}x{}", "${A:-".repeat(levels), "}".repeat(levels));
+        check(&template, &Err(InterpolateError::Invalid));
+        let few = 50;
+        check(&format!("{}x{}", "${A:-".repeat(few), "}".repeat(few)), &Ok("x".to_owned()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_itself_once_its_dollars_are_doubled(text in "(?s).{0,40}") {
+            let value = interpolate(&text.replace('$', "$$"), &|_: &str| unreachable!("there is no reference"));
+            prop_assert_eq!(value, Ok(text));
+        }
+
+        #[test]
+        fn a_value_is_put_in_as_it_is(value in "(?s).{0,40}") {
+            let lookup = |_: &str| Some(value.clone());
+            prop_assert_eq!(interpolate("[${X}][$X]", &lookup), Ok(format!("[{value}][{value}]")));
+        }
+
+        #[test]
+        fn no_template_panics(template in "[$A-C{}:?+\n é-]{0,30}") {
+            let _either = interpolate(&template, &|_: &str| None);
+        }
+    }
 }

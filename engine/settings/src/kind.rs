@@ -285,3 +285,114 @@ fn server_url(text: &str) -> Result<Url, BadValue> {
 fn path(text: &str) -> Result<Utf8PathBuf, BadValue> {
     if text.contains('\0') { Err(BadValue::NotAPath) } else { Ok(Utf8PathBuf::from(text)) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(kind: Kind, text: &str, expected: &Result<Value, BadValue>) {
+        assert_eq!(&kind.parse(text), expected, "{kind}: {text:?}");
+    }
+
+    #[test]
+    fn switches_take_the_usual_words_in_any_case() {
+        for word in ["true", "TRUE", " yes ", "on", "1", "y", "t"] {
+            check(Kind::Switch, word, &Ok(Value::Switch(true)));
+        }
+        for word in ["false", "No", "off", "0", "n", "f"] {
+            check(Kind::Switch, word, &Ok(Value::Switch(false)));
+        }
+        for word in ["", "maybe", "2", "truee"] {
+            check(Kind::Switch, word, &Err(BadValue::NotASwitch));
+        }
+    }
+
+    #[test]
+    fn numbers_keep_to_their_range_and_form() {
+        let kind = Kind::Whole { least: 1, most: 10 };
+        check(kind, "1", &Ok(Value::Whole(1)));
+        check(kind, " 10\n", &Ok(Value::Whole(10)));
+        check(kind, "0", &Err(BadValue::OutOfRange));
+        check(kind, "11", &Err(BadValue::OutOfRange));
+        for text in ["", "1.5", "+5", "-1", "0x1", "1_0", "99999999999999999999", "one"] {
+            check(kind, text, &Err(BadValue::NotWhole));
+        }
+        let decimal = Kind::Decimal { least: 0.1, most: 60.0 };
+        check(decimal, "0.5", &Ok(Value::Decimal(0.5)));
+        check(decimal, "0", &Err(BadValue::OutOfRange));
+        for text in ["NaN", "inf", "1,5", ""] {
+            check(decimal, text, &Err(BadValue::NotANumber));
+        }
+    }
+
+    #[test]
+    fn sizes_take_binary_units() {
+        let kind = Kind::Bytes { least: 1, most: u64::MAX };
+        check(kind, "1024", &Ok(Value::Whole(1024)));
+        check(kind, "10GiB", &Ok(Value::Whole(10_737_418_240)));
+        check(kind, "5 MiB", &Ok(Value::Whole(5_242_880)));
+        check(kind, "0", &Err(BadValue::OutOfRange));
+        check(kind, "99999999999TiB", &Err(BadValue::OutOfRange));
+        for text in ["10GB", "GiB", "1.5GiB", "ten"] {
+            check(kind, text, &Err(BadValue::NotBytes));
+        }
+    }
+
+    #[test]
+    fn words_have_no_blanks_inside_and_lose_those_around_them() {
+        check(Kind::Word, " key\n", &Ok(Value::Text("key".to_owned())));
+        check(Kind::Word, "two words", &Err(BadValue::NotAWord));
+        check(Kind::Word, "line\nbreak", &Err(BadValue::NotAWord));
+        check(Kind::Text, " kept ", &Ok(Value::Text(" kept ".to_owned())));
+        check(Kind::OneOf(&["text", "json"]), "JSON", &Ok(Value::Text("json".to_owned())));
+        check(Kind::OneOf(&["text", "json"]), "xml", &Err(BadValue::NotOneOf));
+        check(Kind::Open(&["inprocess", "e2b"]), "e2b ", &Ok(Value::Text("e2b ".to_owned())));
+    }
+
+    #[test]
+    fn urls_have_a_known_scheme_and_a_host() {
+        check(Kind::HTTP, "ftp://host/", &Err(BadValue::Scheme("ftp".to_owned())));
+        check(Kind::HTTP, "localhost:8080", &Err(BadValue::Scheme("localhost".to_owned())));
+        check(Kind::HTTP, "https://a b", &Err(BadValue::NotAWord));
+        assert!(matches!(Kind::HTTP.parse("host"), Err(BadValue::NotAUrl(_))));
+        assert!(matches!(Kind::HTTP.parse("http://"), Err(BadValue::NotAUrl(_))));
+        let redis = Kind::Url { schemes: &["redis", "rediss"] };
+        check(redis, "redis:///0", &Err(BadValue::NoHost));
+        assert!(redis.parse("rediss://:password@host:6380/1").is_ok());
+        let database = Kind::Url { schemes: &["sqlite", "postgres"] };
+        assert!(database.parse("sqlite:///srv/ambient.db").is_ok());
+        assert!(database.parse("postgres:///ambient?host=/run/postgresql").is_ok());
+    }
+
+    #[test]
+    fn a_servers_address_has_nothing_behind_the_host() {
+        for text in ["http://127.0.0.1:9000", "http://127.0.0.1:9000/", "https://account.r2.cloudflarestorage.com"] {
+            assert!(Kind::ServerUrl.parse(text).is_ok(), "{text}");
+        }
+        for text in ["https://host/bucket", "https://host/?a=1", "https://host/#part", "https://host//"] {
+            check(Kind::ServerUrl, text, &Err(BadValue::BehindTheHost));
+        }
+        check(Kind::ServerUrl, "https://user:password@host", &Err(BadValue::Credentials));
+    }
+
+    #[test]
+    fn lists_leave_empty_parts_out() {
+        let expected = vec![Utf8PathBuf::from("/a"), Utf8PathBuf::from("~/b c")];
+        check(Kind::Paths, " /a ,, ~/b c,", &Ok(Value::Paths(expected)));
+        check(Kind::Paths, "", &Ok(Value::Paths(Vec::new())));
+        check(Kind::Path, "a\0b", &Err(BadValue::NotAPath));
+    }
+
+    #[test]
+    fn the_accepted_form_reads_as_words() {
+        let forms = [
+            (Kind::PORT, "a whole number from 0 to 65535"),
+            (Kind::Seconds { least: 1, most: LONGEST }, "whole seconds, 1 or more"),
+            (Kind::OneOf(&["a", "b", "c"]), "`a`, `b` or `c`"),
+            (Kind::HTTP, "a URL that starts with `http://` or `https://`"),
+        ];
+        for (kind, expected) in forms {
+            assert_eq!(kind.to_string(), expected);
+        }
+    }
+}

@@ -15,6 +15,7 @@ mod load;
 pub mod quote;
 mod redact;
 mod report;
+mod sandbox_environment;
 mod settings;
 mod urls;
 

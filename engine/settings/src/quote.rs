@@ -51,3 +51,50 @@ pub fn encode(value: &str) -> Result<String, CannotQuote> {
     }
     Err(CannotQuote::Backtick)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::dotenv::Document;
+
+    fn read_back(encoded: &str) -> Option<String> {
+        let file = format!("BEFORE=1\nNAME={encoded}\nAFTER=2\n");
+        let evaluated = Document::parse(&file).ok()?.evaluate(&|_: &str| None).ok()?;
+        assert_eq!(evaluated.variables.len(), 3, "{file:?}");
+        evaluated.variables.get("NAME").map(|variable| variable.value.clone())
+    }
+
+    fn read_back_by_dotenvy(encoded: &str) -> Option<String> {
+        let file = format!("BEFORE=1\nNAME={encoded}\nAFTER=2\n");
+        let pairs: Vec<(String, String)> = dotenvy::from_read_iter(file.as_bytes()).collect::<Result<_, _>>().ok()?;
+        assert_eq!(pairs.len(), 3, "{file:?}");
+        pairs.into_iter().find(|(name, _)| name == "NAME").map(|(_, value)| value)
+    }
+
+    #[test]
+    fn what_no_reader_could_hold_is_refused() {
+        assert_eq!(encode("a\0b"), Err(CannotQuote::Nul));
+        assert_eq!(encode("`'"), Err(CannotQuote::Backtick));
+        assert_eq!(encode("`\\"), Err(CannotQuote::Backtick));
+        assert_eq!(encode("`\\\\").as_deref(), Ok("'`\\\\'"));
+    }
+
+    proptest! {
+        #[test]
+        fn every_value_that_is_written_is_read_back(value in "[ -~\n\r\té\u{a0}'\"\\\\$`#]{0,24}") {
+            if let Ok(encoded) = encode(&value) {
+                prop_assert_eq!(read_back(&encoded), Some(value.clone()));
+                prop_assert_eq!(read_back_by_dotenvy(&encoded), Some(value));
+            }
+        }
+
+        #[test]
+        fn any_text_without_backticks_and_nul_can_be_written(value in "[^`\0]{0,24}") {
+            let encoded = encode(&value);
+            prop_assert!(encoded.is_ok());
+            prop_assert_eq!(read_back(&encoded.unwrap()), Some(value));
+        }
+    }
+}

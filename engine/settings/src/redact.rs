@@ -3,6 +3,7 @@
 //! Types keep secrets out of our own messages; this is for texts that others write: error bodies of a model server, the
 //! standard error of a tool, a database's complaint with its URL in it.
 
+use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
@@ -42,7 +43,7 @@ impl Redactor {
             DatabaseUrl::Sqlite(_) => None,
         };
         for url in database.into_iter().chain(&settings.store.redis_url) {
-            secrets.extend(password(url.expose_secret()).map(SecretString::from));
+            secrets.extend(passwords(url.expose_secret()));
         }
         let web_urls = [
             settings.llm.endpoint.as_ref().map(|endpoint| &endpoint.base_url),
@@ -52,7 +53,7 @@ impl Redactor {
             settings.e2b.sandbox_url.as_ref(),
         ];
         for url in web_urls.into_iter().flatten() {
-            secrets.extend(password(url.as_url().as_str()).map(SecretString::from));
+            secrets.extend(passwords(url.as_url().as_str()));
         }
         Self::of(secrets)
     }
@@ -63,6 +64,12 @@ impl Redactor {
             secrets.into_iter().filter(|secret| secret.expose_secret().chars().count() >= SHORTEST).collect();
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
         Self { secrets }
+    }
+
+    /// Knows these secrets too, such as the key that an agent brings for its own model server.
+    #[must_use]
+    pub fn with(&self, more: impl IntoIterator<Item = SecretString>) -> Self {
+        Self::of(self.secrets.iter().cloned().chain(more))
     }
 
     /// The text without secrets and without credentials in URLs.
@@ -77,13 +84,16 @@ impl Redactor {
     }
 }
 
-/// A URL's password, as written in it.
-fn password(url: &str) -> Option<String> {
-    Url::parse(url).ok()?.password().map(str::to_owned)
+/// A URL's password, as written in it and as the server sees it: either may turn up in a message.
+fn passwords(url: &str) -> Vec<SecretString> {
+    let parsed = Url::parse(url).ok();
+    let Some(written) = parsed.as_ref().and_then(Url::password) else { return Vec::new() };
+    let decoded = percent_decode_str(written).decode_utf8_lossy().into_owned();
+    vec![SecretString::from(written), SecretString::from(decoded)]
 }
 
 /// Replaces what stands between `://` and the last `@` of the authority. The host stays, since it says what failed.
-fn without_credentials(text: &str) -> String {
+pub(crate) fn without_credentials(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("://") {
@@ -101,4 +111,84 @@ fn without_credentials(text: &str) -> String {
     }
     result.push_str(rest);
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn redactor(secrets: &[&str]) -> Redactor {
+        Redactor::of(secrets.iter().map(|secret| SecretString::from(*secret)))
+    }
+
+    #[test]
+    fn every_secret_of_the_settings_disappears() {
+        let secrets = [
+            ("API_KEY", "engine-key-1"),
+            ("LLM_API_KEY", "model-key-2"),
+            ("AGENT_API_KEY", "agent-key-3"),
+            ("AWS_ACCESS_KEY_ID", "access-key-4"),
+            ("AWS_SECRET_ACCESS_KEY", "secret-key-5"),
+            ("E2B_API_KEY", "e2b-key-6"),
+        ];
+        let urls = [
+            ("DATABASE_URL", "postgres://ann:pass%2Fword7@db/ambient"),
+            ("REDIS_URL", "redis://:redis-word8@cache"),
+            ("LLM_BASE_URL", "https://bob:proxy-word9@models.example/v1"),
+            ("HOME", "/home/ann"),
+        ];
+        let environment = secrets.iter().chain(&urls).map(|(name, value)| ((*name).into(), (*value).into()));
+        let settings = Settings::load(environment, None).unwrap().settings;
+        let redactor = Redactor::new(&settings);
+        for secret in secrets.map(|(_, secret)| secret).into_iter().chain([
+            "pass%2Fword7",
+            "pass/word7",
+            "redis-word8",
+            "proxy-word9",
+        ]) {
+            assert_eq!(redactor.scrub(&format!("server said <{secret}>!")), "server said <[redacted]>!");
+            assert!(!format!("{settings:?}{redactor:?}").contains(secret), "{secret}");
+        }
+    }
+
+    #[test]
+    fn the_default_key_is_no_secret() {
+        let settings = Settings::for_tests("/tmp/home".into());
+        assert_eq!(Redactor::new(&settings).scrub("key dev-token"), "key dev-token");
+    }
+
+    #[test]
+    fn credentials_of_any_url_disappear_and_the_host_stays() {
+        for (text, expected) in [
+            ("cannot reach postgres://ann:secret@db:5432/x", "cannot reach postgres://[redacted]@db:5432/x"),
+            ("redis://:p@ss@cache/0 refused", "redis://[redacted]@cache/0 refused"),
+            ("see https://host/a@b and mail c@d", "see https://host/a@b and mail c@d"),
+            ("two: http://a:b@c, http://d:e@f", "two: http://[redacted]@c, http://[redacted]@f"),
+            ("\"http://a:b@c\"", "\"http://[redacted]@c\""),
+            ("://", "://"),
+        ] {
+            assert_eq!(redactor(&[]).scrub(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_secret_that_begins_with_another_one_disappears_whole() {
+        assert_eq!(redactor(&["key-1", "key-1-long"]).scrub("key-1-long key-1"), "[redacted] [redacted]");
+    }
+
+    #[test]
+    fn short_secrets_are_left_alone_and_more_can_be_added() {
+        let redactor = redactor(&["abc"]).with([SecretString::from("agent-key")]);
+        assert_eq!(redactor.scrub("abc agent-key"), "abc [redacted]");
+    }
+
+    proptest! {
+        #[test]
+        fn a_secret_never_survives(before in ".{0,20}", secret in "[a-zA-Z0-9_-]{12,40}", after in ".{0,20}") {
+            let scrubbed = redactor(&[&secret]).scrub(&format!("{before}{secret}{after}{secret}"));
+            prop_assert!(!scrubbed.contains(&secret));
+        }
+    }
 }

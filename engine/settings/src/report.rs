@@ -4,6 +4,8 @@ use std::fmt;
 
 use camino::Utf8PathBuf;
 
+use crate::catalogue::catalogue;
+
 /// Where a value came from, strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
@@ -55,6 +57,16 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// Files first, then settings in the order in which the reference lists them.
+    pub(crate) fn place(&self) -> usize {
+        match self {
+            Self::Dotenv { .. } => 0,
+            Self::Setting { name, .. } => catalogue().take_while(|setting| setting.name != *name).count() + 1,
+        }
+    }
+}
+
 /// All that is wrong with a configuration, reported at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
@@ -84,16 +96,24 @@ impl std::error::Error for Faults {}
 /// Something that works, but perhaps not as meant. Its text never shows a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
-    /// The name it is about, as written.
+    /// The name it is about, as written; empty for a line without one.
     pub name: String,
     /// Where that name stands.
     pub origin: Origin,
-    /// What was seen, why it matters, and how to mend it.
+    /// What was seen, why it matters, and how to mend it; it follows the name.
     pub message: String,
 }
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` ({}): {}", self.name, self.origin, self.message)
+        match self.origin {
+            _ if self.name.is_empty() => {
+                write!(f, "{} {}", self.origin, self.message)
+            }
+            Origin::Default => write!(f, "`{}` {}", self.name, self.message),
+            Origin::Environment | Origin::Dotenv { .. } => {
+                write!(f, "`{}` ({}) {}", self.name, self.origin, self.message)
+            }
+        }
     }
 }

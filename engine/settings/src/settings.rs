@@ -11,6 +11,7 @@ use std::time::Duration;
 use camino::{Utf8Path, Utf8PathBuf};
 use secrecy::SecretString;
 
+use crate::catalogue::Setting;
 use crate::report::Origin;
 use crate::urls::{DatabaseUrl, Endpoint, HttpUrl};
 
@@ -57,13 +58,30 @@ pub struct Settings {
     pub tiles: TileSettings,
     /// Imports.
     pub youtube: YoutubeSettings,
-    pub(crate) origins: BTreeMap<&'static str, Origin>,
+    pub(crate) written: BTreeMap<&'static str, Written>,
+}
+
+/// What somebody set for a setting, and where. Secrets and credentials in URLs are not kept here.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    pub(crate) origin: Origin,
+    pub(crate) text: Option<String>,
 }
 
 impl Settings {
     /// Where the value of the setting `name` came from. A name that is not in the catalogue has nothing but its default.
     pub fn origin(&self, name: &str) -> Origin {
-        self.origins.get(name).copied().unwrap_or(Origin::Default)
+        self.written.get(name).map_or(Origin::Default, |written| written.origin)
+    }
+
+    /// The setting's value for people: as it was written, `(secret)` for a secret that somebody set, else the default in
+    /// the words of the reference.
+    pub fn shown(&self, setting: &Setting) -> String {
+        match self.written.get(setting.name) {
+            Some(Written { origin: Origin::Default, .. }) | None => setting.preset.to_string(),
+            Some(Written { text: Some(text), .. }) => text.clone(),
+            Some(Written { text: None, .. }) => "(secret)".to_owned(),
+        }
     }
 
     /// Settings for a test: the defaults of a fresh machine with everything under `home`, port 0, the key `dev-token`,

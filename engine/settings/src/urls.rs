@@ -65,3 +65,33 @@ pub enum DatabaseUrl {
     /// A `postgres://` URL, with its password.
     Postgres(SecretString),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> HttpUrl {
+        HttpUrl::new(Url::parse(text).unwrap())
+    }
+
+    #[test]
+    fn a_path_is_appended_with_one_slash() {
+        for (base, expected) in [
+            ("https://host/v1", "https://host/v1/models"),
+            ("https://host/v1/", "https://host/v1/models"),
+            ("https://host", "https://host/models"),
+            ("https://host/v1?version=2", "https://host/v1/models?version=2"),
+        ] {
+            assert_eq!(url(base).at("models").as_str(), expected);
+            assert_eq!(url(base).at("/models").as_str(), expected);
+        }
+    }
+
+    #[test]
+    fn credentials_are_kept_for_requests_and_not_shown() {
+        let url = url("https://ann:secret@host/v1");
+        assert_eq!(url.to_string(), "https://host/v1");
+        assert_eq!(format!("{url:?}"), "\"https://host/v1\"");
+        assert_eq!(url.at("models").as_str(), "https://ann:secret@host/v1/models");
+    }
+}

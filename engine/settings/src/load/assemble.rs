@@ -88,7 +88,7 @@ pub(super) fn assemble(values: &mut Values<'_>) -> Settings {
         media,
         llm,
         agent,
-        origins: BTreeMap::new(),
+        written: BTreeMap::new(),
     }
 }
 
@@ -97,7 +97,14 @@ fn home(values: &mut Values<'_>) -> Utf8PathBuf {
         return home;
     }
     if values.is_default("AMBIENT_HOME") {
-        return values.absolute("AMBIENT_HOME", Utf8Path::new("~/.ambient")).unwrap_or_default();
+        if let Some(user) = values.home_folder() {
+            return user.join(".ambient");
+        }
+        values.refuse(
+            "AMBIENT_HOME",
+            "it has no default, because `HOME` is not set",
+            "set `AMBIENT_HOME` to a folder, or set `HOME`",
+        );
     }
     Utf8PathBuf::new()
 }

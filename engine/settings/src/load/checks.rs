@@ -69,7 +69,7 @@ fn backend(settings: &Settings, sources: &Sources, warn: Warn<'_>) {
         warn(
             "SANDBOX_BACKEND",
             format!(
-                "`{}` is no backend, so media work and shell commands run on this host; did you mean `e2b`? \
+                "is `{}`, which is no backend, so media work and shell commands run on this host; did you mean `e2b`? \
                  (only exactly that selects E2B; `inprocess` says the host without this warning)",
                 word.escape_debug()
             ),
@@ -91,7 +91,7 @@ fn backend(settings: &Settings, sources: &Sources, warn: Warn<'_>) {
         warn(
             "ENABLE_BASH_TOOL",
             format!(
-                "the agent's shell runs on this host with soft limits only, and `SERVER_HOST` `{}` is reachable from other machines; \
+                "is on: the agent's shell runs on this host with soft limits only, and `SERVER_HOST` `{}` is reachable from other machines; \
                  set `ENABLE_BASH_TOOL=false` or `SANDBOX_BACKEND=e2b` if you do not trust everybody with the API key",
                 settings.server.host
             ),
@@ -103,7 +103,7 @@ fn backend(settings: &Settings, sources: &Sources, warn: Warn<'_>) {
     if on_e2b && tiles.enabled && !fits {
         warn(
             "TILE_FPS",
-            "tiles are cut in another quality than clips, so they cannot be used; set `TILE_FPS` and `TILE_MAX_DIM` like `ANALYSIS_FPS` and `ANALYSIS_MAX_DIM`, or `TILING_ENABLED=false`".to_owned(),
+            "does not fit: tiles are cut in another quality than clips, so they cannot be used; set `TILE_FPS` and `TILE_MAX_DIM` like `ANALYSIS_FPS` and `ANALYSIS_MAX_DIM`, or `TILING_ENABLED=false`".to_owned(),
         );
     }
 }
@@ -129,7 +129,7 @@ fn models(settings: &Settings, warn: Warn<'_>) {
 
 fn bucket(settings: &Settings, sources: &Sources, warn: Warn<'_>) {
     if text(sources, "S3_ENDPOINT").is_some_and(|written| written.trim_end().ends_with('/')) {
-        warn("S3_ENDPOINT", "the slash at its end is left out, since signatures would not match with it".to_owned());
+        warn("S3_ENDPOINT", "ends in a slash, which is left out, since signatures would not match with it".to_owned());
     }
     if settings.s3.bucket.is_none() && settings.s3.endpoint.is_some() {
         warn("S3_BUCKET", "is not set though `S3_ENDPOINT` is, so there is no bucket".to_owned());

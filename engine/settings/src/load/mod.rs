@@ -39,11 +39,12 @@ impl Settings {
         let (sources, mut faults) = Sources::gather(process_environment, dotenv);
         let mut values = Values::new(&sources);
         let mut settings = assemble::assemble(&mut values);
-        let (value_faults, origins) = values.finish();
+        let (value_faults, written) = values.finish();
         faults.extend(value_faults);
-        settings.origins = origins;
+        settings.written = written;
         let mut warnings = sources.warnings();
         faults.extend(checks::faults(&settings));
+        faults.sort_by_key(Fault::place);
         warnings.extend(checks::warnings(&settings, &sources));
         if faults.is_empty() { Ok(Loaded { settings, warnings }) } else { Err(Faults { faults, warnings }) }
     }

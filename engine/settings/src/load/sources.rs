@@ -84,7 +84,7 @@ impl Sources {
         for (name, variable) in &self.dotenv.variables {
             let origin = Origin::Dotenv { line: variable.line };
             if name.is_empty() {
-                let message = "a last line without a name and `=`; nothing reads it".to_owned();
+                let message = "is a last line without `=`, so nothing reads it".to_owned();
                 warnings.push(Warning { name: String::new(), origin, message });
             } else if let Some(hint) = hints::unknown_name(name) {
                 warnings.push(Warning { name: name.clone(), origin, message: hint.to_string() });

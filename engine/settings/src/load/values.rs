@@ -11,7 +11,9 @@ use url::Url;
 use super::sources::{Found, Sources};
 use crate::catalogue::{Preset, Setting, find};
 use crate::kind::Value;
+use crate::redact::without_credentials;
 use crate::report::{Fault, Origin};
+use crate::settings::Written;
 
 /// Values longer than this are cut in messages.
 const SHOWN_CHARACTERS: usize = 80;
@@ -22,18 +24,23 @@ pub(super) struct Values<'a> {
     sources: &'a Sources,
     home_folder: Option<Utf8PathBuf>,
     faults: Vec<Fault>,
-    origins: BTreeMap<&'static str, Origin>,
+    written: BTreeMap<&'static str, Written>,
 }
 
 impl<'a> Values<'a> {
     pub(super) fn new(sources: &'a Sources) -> Self {
         let home_folder = sources.foreign("HOME").map(Utf8PathBuf::from);
-        Self { sources, home_folder, faults: Vec::new(), origins: BTreeMap::new() }
+        Self { sources, home_folder, faults: Vec::new(), written: BTreeMap::new() }
     }
 
     /// The faults so far, and where each value came from.
-    pub(super) fn finish(self) -> (Vec<Fault>, BTreeMap<&'static str, Origin>) {
-        (self.faults, self.origins)
+    pub(super) fn finish(self) -> (Vec<Fault>, BTreeMap<&'static str, Written>) {
+        (self.faults, self.written)
+    }
+
+    /// The user's home folder, from `HOME`.
+    pub(super) fn home_folder(&self) -> Option<&Utf8Path> {
+        self.home_folder.as_deref()
     }
 
     pub(super) fn switch(&mut self, name: &str) -> bool {
@@ -136,7 +143,7 @@ impl<'a> Values<'a> {
     /// Adds a fault of the value of `name`. `reason` follows the value, or stands alone for a secret.
     pub(super) fn refuse(&mut self, name: &str, reason: &str, accepted: &str) {
         let setting = row(name);
-        let origin = self.origins.get(setting.name).copied().unwrap_or(Origin::Default);
+        let origin = self.written.get(setting.name).map_or(Origin::Default, |written| written.origin);
         self.faults.push(Fault::Setting {
             name: setting.name,
             origin,
@@ -147,7 +154,7 @@ impl<'a> Values<'a> {
 
     /// Whether nobody set `name`, which was read before.
     pub(super) fn is_default(&self, name: &str) -> bool {
-        self.origins.get(name).is_none_or(|origin| *origin == Origin::Default)
+        self.written.get(name).is_none_or(|written| written.origin == Origin::Default)
     }
 
     fn number(&mut self, name: &str) -> u64 {
@@ -167,7 +174,8 @@ impl<'a> Values<'a> {
         let setting = row(name);
         let (text, origin) =
             self.set_text(setting).map_or((None, Origin::Default), |(text, origin)| (Some(text), origin));
-        let before = self.origins.insert(setting.name, origin);
+        let kept = text.as_deref().filter(|_| !setting.is_secret()).map(without_credentials);
+        let before = self.written.insert(setting.name, Written { origin, text: kept });
         // A second read would report each fault twice.
         assert!(before.is_none(), "`{name}` is read once");
         let default = || match setting.preset {
@@ -237,6 +245,7 @@ fn shown(setting: &Setting, text: &str) -> String {
     if setting.is_secret() {
         return "the value (not shown)".to_owned();
     }
+    let text = without_credentials(text);
     let short: String = text.chars().take(SHOWN_CHARACTERS).collect();
     let cut = if short.len() < text.len() { "…" } else { "" };
     format!("`{}{cut}`", short.escape_debug())

@@ -1,0 +1,44 @@
+//! Argument lists of every program call, made by pure functions. Nothing here starts anything.
+
+pub(crate) mod clip;
+pub(crate) mod filters;
+pub(crate) mod frames;
+pub(crate) mod probe;
+
+use crate::source::Opened;
+use crate::time::clock_seconds;
+
+/// What ffmpeg steps back before a seek by decoding time when pictures are reordered (3/23 s in its source, in whole microseconds).
+/// Adding it back makes the seek land on the key frame that was meant and not on the one before.
+pub(crate) const DECODE_LEAD_NANOS: i128 = 130_434_000;
+
+/// Where decoding begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seek {
+    /// At the first byte.
+    Beginning,
+    /// At the last key frame before that moment of the file's own clock, in nanoseconds.
+    To(i128),
+}
+
+/// What guards a file of a stranger, in front of each `-i`: one demuxer, chosen by us, that reaches files and pipes and nothing else.
+pub(crate) fn guarded(opened: &Opened) -> Vec<String> {
+    let demuxer = opened.container.demuxer();
+    words(&["-protocol_whitelist", "file,pipe", "-format_whitelist", demuxer, "-f", demuxer])
+}
+
+/// The start of every ffmpeg call on a source: the file from `seek` on, with its own time stamps.
+pub(crate) fn input(opened: &Opened, seek: Seek, threads: usize, max_pixels: u64) -> Vec<String> {
+    let mut args = words(&["-hide_banner", "-nostdin", "-y", "-loglevel", "error", "-max_error_rate", "1"]);
+    args.extend(["-threads".to_owned(), threads.to_string(), "-max_pixels".to_owned(), max_pixels.to_string()]);
+    args.extend(guarded(opened));
+    if let Seek::To(nanos) = seek {
+        args.extend(words(&["-noaccurate_seek", "-seek_timestamp", "1", "-ss", &clock_seconds(nanos)]));
+    }
+    args.extend(words(&["-copyts", "-i", &opened.argument()]));
+    args
+}
+
+pub(crate) fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}

@@ -1,1 +1,9 @@
-//! Placeholder of the skeleton.
+//! The operator's side of Ambient.
+//!
+//! Commands that an operator types, and how their answers and failures are shown. The crate knows no engine from inside:
+//! it reads settings through the one catalogue and talks HTTP to a running engine. It reads no environment by itself;
+//! `main` hands it in, so that a command can be tested with nothing but data.
+
+pub mod commands;
+pub mod environment;
+pub mod output;

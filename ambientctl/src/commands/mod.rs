@@ -1,0 +1,4 @@
+//! One file a command: its words as `Args`, and `run`, which gives how it ended.
+
+pub mod completions;
+pub mod health;

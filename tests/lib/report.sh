@@ -1,0 +1,64 @@
+# Steps, what they counted, and the summary at the end. Sourced by tests/run.sh, which sets `work`.
+
+passed=0
+failed=0
+summary=()
+
+say() { printf '\n==> %s\n' "$*"; }
+die() { printf 'tests cannot go on: %s\n' "$*" >&2; exit 1; }
+
+# step NAME COMMAND…   runs a command in a shell of its own, which ends at its first failure. It counts as one test, or as
+# those that it counted itself. What comes after it runs all the same; its status is in `step_status`.
+step() {
+    local name=$1 began=$SECONDS good=0 bad=0 more_good more_bad verdict=ok
+    shift
+    say "$name"
+    : >"$work/counts"
+    set +e
+    (set -euo pipefail; "$@")
+    step_status=$?
+    set -e
+    while read -r more_good more_bad; do
+        good=$((good + more_good))
+        bad=$((bad + more_bad))
+    done <"$work/counts"
+    if [ "$step_status" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
+    if [ $((good + bad)) = 0 ]; then good=1; fi
+    if [ "$bad" != 0 ]; then verdict=FAILED; fi
+    passed=$((passed + good))
+    failed=$((failed + bad))
+    summary+=("$(printf '%-7s%-56s%6d passed%5d failed%6ds' "$verdict" "$name" "$good" "$bad" $((SECONDS - began)))")
+}
+
+# counted COMMAND…   runs a command that ends with `N passed, N failed`, or with the summary of nextest, and counts those.
+counted() {
+    local log status line good bad
+    log=$(mktemp "$work/counted.XXXXXX")
+    set +e
+    "$@" 2>&1 | tee "$log"
+    status=${PIPESTATUS[0]}
+    set -e
+    line=$(sed 's/\x1b\[[0-9;]*m//g' "$log" | awk '/[0-9]+ passed/ { last = $0 } END { print last }')
+    good=$(sum_of '([0-9]+) passed' "$line")
+    bad=$(sum_of '([0-9]+) (failed|timed out|exec failed)' "$line")
+    if [ "$status" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
+    if [ "$status" = 0 ] && [ "$good" = 0 ]; then
+        echo "it ended well, but counted no test" >&2
+        bad=1
+    fi
+    echo "$good $bad" >>"$work/counts"
+    return "$status"
+}
+
+# The sum of the numbers before these words in a line.
+sum_of() {
+    python3 -c 'import re, sys; print(sum(int(found[0] if isinstance(found, tuple) else found) for found in re.findall(sys.argv[1], sys.argv[2])))' "$1" "$2"
+}
+
+# The summary; its last line is the count. Fails when anything failed or nothing ran.
+report() {
+    say "Summary"
+    printf '%s\n' ${summary[@]+"${summary[@]}"}
+    printf '\n%d passed, %d failed\n' "$passed" "$failed"
+    [ "$failed" = 0 ] && [ "$passed" != 0 ]
+}

@@ -1,0 +1,177 @@
+#!/usr/bin/env bash
+# Every test of the project.
+#
+#     ./tests/run.sh
+#
+# Installs what the tests need (Debian's ffmpeg, PostgreSQL, Redis and mold; cargo-nextest; Python packages in folders of
+# their own), starts PostgreSQL and Redis for this run, checks and tests the workspace, then drives the release binary with
+# the official SDK, a fuzzer, the documents and the quickstart. Ends with `N passed, N failed`, leaves nothing running.
+# STEPS=pattern runs only the steps whose names match this extended regular expression.
+set -euo pipefail
+
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+test_cache=${XDG_CACHE_HOME:-$HOME/.cache}/ambient-tests
+work=$(mktemp -d "${TMPDIR:-/tmp}/ambient-tests.XXXXXX")
+mkdir -p "$test_cache"
+
+for part in report packages services engine; do
+    # shellcheck source=/dev/null
+    . "$root/tests/lib/$part.sh"
+done
+
+clean_up() {
+    local status=$?
+    trap - EXIT
+    stop_redis
+    stop_postgres
+    rm -rf "$work"
+    exit "$status"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# The SDK of the examples, and older ones, each from before a change of the wire.
+sdk=$(sed -n 's/^anthropic==//p' examples/requirements.txt)
+older_sdks=(1.17.0 0.105.2 0.92.0)
+schemathesis=4.32.5
+fuzz_seconds=90
+
+export CARGO_INCREMENTAL=0 CARGO_TERM_COLOR=never INSTA_UPDATE=no PYTHONDONTWRITEBYTECODE=1
+export NO_PROXY=127.0.0.1,localhost no_proxy=127.0.0.1,localhost
+unset SERVER_HOST SERVER_PORT API_KEY AMBIENT_HOME DATABASE_URL REDIS_URL SANDBOX_BACKEND S3_BUCKET || true
+unset LLM_BASE_URL LLM_API_KEY AGENT_BASE_URL AGENT_API_KEY || true
+
+# --- steps ----------------------------------------------------------------------------------------------------------
+
+scripts_parse() {
+    local script
+    while read -r script; do
+        bash -n "$script"
+    done < <(git ls-files '*.sh' .ci/run)
+    git ls-files '*.py' | python3 -c '
+import ast, sys
+for name in map(str.strip, sys.stdin):
+    ast.parse(open(name, encoding="utf-8").read(), name)'
+}
+
+documentation_builds() {
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+}
+
+release_binary() {
+    cargo build --release --locked --bin ambientctl
+    "$binary" --version
+}
+
+rust_tests() {
+    counted cargo nextest run --workspace --locked --no-fail-fast
+}
+
+# sdk_kit VERSION GROUP [NAME=VALUE…]   the official SDK against an engine with these settings.
+sdk_kit() {
+    local version=$1 group=$2 status=0
+    shift 2
+    start_model
+    start_engine "$@"
+    SDK_VERSION=$version KIT_GROUP=$group counted "$root/tests/sdk/run.sh" "$engine_url" dev-token "$clip" || status=$?
+    log_is_clean || status=1
+    if [ "$status" != 0 ]; then engine_log; fi
+    return "$status"
+}
+
+# One database for this step alone, so that nothing of another step is in it.
+sdk_kit_on_postgres_and_redis() {
+    "$(postgres_bin)/createdb" --maintenance-db "$AMBIENT_TEST_POSTGRES_URL" --host 127.0.0.1 --port "$postgres_port" --username ambient kit
+    sdk_kit "$sdk" core,llm DATABASE_URL="${AMBIENT_TEST_POSTGRES_URL%/*}/kit" REDIS_URL="${AMBIENT_TEST_REDIS_URL%/*}/9"
+}
+
+# Odd and broken requests made from the API description: whatever is sent, no answer is a 5xx.
+fuzz() {
+    local st status=0
+    st=$(dirname -- "$(python_with schemathesis "schemathesis==$schemathesis")")/st
+    start_model
+    start_engine
+    cd "$work"
+    fuzz_part() {
+        timeout $((fuzz_seconds + 120)) "$st" run "$engine_url/openapi.json" --header 'X-Api-Key: dev-token' \
+            --checks not_a_server_error --request-timeout 10 --max-examples 25 --seed 20261130 --no-shrink --warnings off \
+            --suppress-health-check all "$@"
+    }
+    # A stream of a session that is there does not end, so streams are asked for by random ids alone.
+    fuzz_part --max-time "$fuzz_seconds" --exclude-path-regex '/stream$' || status=$?
+    fuzz_part --include-path-regex '/stream$' --phases examples,coverage,fuzzing || status=$?
+    log_is_clean || status=1
+    if [ "$status" != 0 ]; then engine_log; fi
+    return "$status"
+}
+
+# Runs a command where port 8080 is free: here, or else in a network of its own.
+on_port_8080() {
+    if python3 -c 'import socket; s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(("127.0.0.1", 8080))' 2>/dev/null; then
+        "$@"
+    elif [ "$(id -u)" = 0 ]; then
+        unshare --net sh -c 'ip link set lo up && exec "$@"' sh "$@"
+    else
+        unshare --map-root-user --net sh -c 'ip link set lo up && exec "$@"' sh "$@"
+    fi
+}
+
+documents() {
+    local python
+    python=$(python_with "anthropic-$sdk" "anthropic==$sdk")
+    export binary python work
+    counted on_port_8080 "$root/tests/lib/documents.sh"
+}
+
+# Twice in a row, the second time with what the first left; and nothing is left running.
+quickstart() {
+    local before after
+    before=$(processes_of_quickstart)
+    "$root/examples/quickstart.sh"
+    "$root/examples/quickstart.sh" "What is to be seen at the end?"
+    after=$(processes_of_quickstart)
+    [ "$before" = "$after" ] || { printf 'left running:\n%s\n' "$after" >&2; return 1; }
+}
+
+processes_of_quickstart() {
+    ps -eo pid,args | grep -E 'ambient-quickstart|stand_in_model|ambientctl serve --port 0' | grep -v grep || true
+}
+
+# --- the run --------------------------------------------------------------------------------------------------------
+
+chosen() { [[ $1 =~ ${STEPS:-.} ]]; }
+maybe() { if chosen "$1"; then step "$@"; fi; }
+
+say "What the tests need"
+install_packages
+install_rust_tools
+if command -v mold >/dev/null; then
+    export RUSTFLAGS="${RUSTFLAGS:--C link-arg=-fuse-ld=mold}"
+fi
+binary=$(cargo metadata --format-version 1 --no-deps --locked \
+    | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')/release/ambientctl
+clip=$work/clip.mp4
+examples/sample_video.sh "$clip"
+start_postgres
+start_redis
+
+maybe "scripts parse" scripts_parse
+maybe "format" cargo fmt --all -- --check
+maybe "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
+maybe "documentation builds" documentation_builds
+maybe "tests of the workspace" rust_tests
+step "release binary" release_binary
+if [ "$step_status" = 0 ]; then
+    maybe "SDK $sdk: every case" sdk_kit "$sdk" core,llm
+    maybe "SDK $sdk: what the model is sent" sdk_kit "$sdk" wire MAX_CLIPS_PER_PROMPT=2 MAX_FRAMES_PER_PROMPT=8
+    maybe "SDK $sdk: on PostgreSQL and Redis" sdk_kit_on_postgres_and_redis
+    for version in "${older_sdks[@]}"; do
+        maybe "SDK $version: what needs no model" sdk_kit "$version" core
+    done
+    maybe "fuzzing the API: no 5xx" fuzz
+    maybe "the seed's scripts and the documents' commands" documents
+    maybe "quickstart, twice" quickstart
+fi
+report

@@ -61,7 +61,7 @@ pub fn example() -> String {
 
 fn write_section(text: &mut String, section: &Section) {
     writeln!(text, "\n## {}\n\n{}\n", section.title, section.intro).expect(INFALLIBLE);
-    text.push_str("| Setting | Type | Default | What it does |\n|---|---|---|---|\n");
+    text.push_str("| Setting | Accepts | Default | What it does |\n|---|---|---|---|\n");
     for setting in section.rows {
         writeln!(text, "| {} | {} | {} | {} |", name_cell(setting), setting.kind, setting.preset, description(setting))
             .expect(INFALLIBLE);

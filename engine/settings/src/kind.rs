@@ -154,24 +154,6 @@ impl Kind {
             }
         }
     }
-
-    /// The short name of the kind in the configuration reference.
-    pub fn type_name(&self) -> &'static str {
-        match self {
-            Self::Switch => "switch",
-            Self::Whole { .. } => "whole number",
-            Self::Decimal { .. } => "number",
-            Self::Seconds { .. } | Self::PartSeconds { .. } => "seconds",
-            Self::Bytes { .. } => "bytes",
-            Self::Text => "text",
-            Self::Word => "word",
-            Self::Url { .. } | Self::ServerUrl => "URL",
-            Self::Path => "path",
-            Self::Program => "program",
-            Self::Paths => "list of paths",
-            Self::OneOf(_) | Self::Open(_) => "choice",
-        }
-    }
 }
 
 /// The accepted form in words, for a fault and for the reference.
@@ -187,7 +169,7 @@ impl fmt::Display for Kind {
                 write!(f, "a size in bytes{}, or with a unit such as `10GiB`", range(least, most, *most == u64::MAX))
             }
             Self::Text => f.write_str("any text"),
-            Self::Word => f.write_str("one word without blanks"),
+            Self::Word => f.write_str("text without blanks"),
             Self::Url { schemes } => {
                 f.write_str("a URL that starts with ")?;
                 alternatives(f, schemes.iter().map(|scheme| format!("`{scheme}://`")))

@@ -287,7 +287,7 @@ fn bytes_that_are_no_text_are_a_fault_only_of_a_setting() {
     let faults = with("SERVER_HOST").unwrap_err();
     assert_eq!(
         faults.to_string(),
-        "the configuration has a fault: `SERVER_HOST` (environment): the value is not UTF-8 text; accepted: one word without blanks"
+        "the configuration has a fault: `SERVER_HOST` (environment): the value is not UTF-8 text; accepted: text without blanks"
     );
     assert!(find("SERVER_HOST").is_some_and(|setting| setting.preset == Preset::Is("127.0.0.1")));
 }

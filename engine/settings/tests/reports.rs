@@ -117,8 +117,12 @@ fn values_with_more_in_them_than_they_should_hold_are_refused() {
         ("REDIS_URL", "redis://"),
         ("E2B_DOMAIN", "e2b app"),
         ("E2B_DOMAIN", "e2b[app"),
+        ("E2B_DOMAIN", "e2b.app/path"),
+        ("SERVER_HOST", "http://0.0.0.0"),
+        ("LLM_BASE_URL", "https://openrouter.ai/api/v1/chat/completions"),
+        ("AGENT_BASE_URL", "https://host/v1/chat/completions/"),
     ] {
-        let texts = faults(&[(name, value)]);
+        let texts = faults(&[(name, value), ("ALLOW_DEV_TOKEN", "true")]);
         assert_eq!(texts.len(), 1, "{name}={value}: {texts:?}");
         assert!(texts[0].contains(name), "{texts:?}");
     }
@@ -211,6 +215,14 @@ fn keys_that_go_nowhere_or_elsewhere_are_told() {
     assert!(elsewhere.len() == 1 && elsewhere[0].contains("`LLM_API_KEY` is sent to it"), "{elsewhere:?}");
     let same_server = [llm[0], llm[1], ("AGENT_BASE_URL", "https://llm.example/v2")];
     assert_eq!(warnings(&same_server), Vec::<String>::new());
+}
+
+#[test]
+fn a_key_copied_from_an_example_is_told() {
+    assert_eq!(
+        warnings(&[("E2B_API_KEY", "e2b_...")]),
+        ["`E2B_API_KEY` (environment) ends in `...`, as examples do; put the real value there"]
+    );
 }
 
 #[test]

@@ -82,7 +82,7 @@ pub(super) const FAST: Section = Section {
 
 pub(super) const SESSIONS: Section = Section {
     title: "Sessions",
-    intro: "When a session that nobody ended is ended by the engine. `0` turns a limit off.",
+    intro: "What becomes of sessions that nobody ends. `0` turns a limit off.",
     rows: &[
         setting(
             "SESSION_IDLE_TTL_SECONDS",

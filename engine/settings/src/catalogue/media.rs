@@ -30,8 +30,8 @@ pub(super) const MEDIA: Section = Section {
         setting(
             "MEDIA_CACHE_MAX_BYTES",
             Kind::Bytes { least: 0, most: u64::MAX },
-            Preset::Is("21474836480"),
-            "How much disk clips and frames may fill before the ones that were not used for longest are removed; 20 GiB unless set. Uploaded videos do not count.",
+            Preset::Is("20GiB"),
+            "How much disk clips and frames may fill before the ones that were not used for longest are removed. Uploaded videos do not count.",
         ),
         setting("FFMPEG_PATH", Kind::Program, Preset::Is("ffmpeg"), "The ffmpeg program."),
         setting("FFPROBE_PATH", Kind::Program, Preset::Is("ffprobe"), "The ffprobe program."),
@@ -56,7 +56,7 @@ pub(super) const CLIPS: Section = Section {
             "ANALYSIS_MAX_SIZE_MB",
             Kind::Whole { least: 1, most: 4096 },
             Preset::Is("8"),
-            "The largest clip in MB; a larger one is cut again in lower quality.",
+            "The largest clip in MiB; a larger one is cut again in lower quality.",
         ),
         setting(
             "INLINE_CLIPS",
@@ -197,8 +197,8 @@ pub(super) const YOUTUBE: Section = Section {
         setting(
             "YOUTUBE_MAX_SIZE_BYTES",
             Kind::Bytes { least: 1, most: u64::MAX },
-            Preset::Is("5368709120"),
-            "The largest video that is imported; 5 GiB unless set.",
+            Preset::Is("5GiB"),
+            "The largest video that is imported.",
         )
         .sandbox_too(),
         setting(

@@ -141,6 +141,7 @@ impl fmt::Display for Preset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unset => f.write_str("not set"),
+            Self::Is("") => f.write_str("empty"),
             Self::Is(value) => write!(f, "`{value}`"),
             Self::Computed(words) => f.write_str(words),
         }

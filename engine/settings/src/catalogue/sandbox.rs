@@ -58,7 +58,7 @@ pub(super) const E2B: Section = Section {
             "E2B_TEMPLATE",
             Kind::Word,
             Preset::Is("video-analysis-v1"),
-            "The sandbox template; `ambientctl template build` builds it in your team, as `video-analysis-v1-dev` with `--dev`.",
+            "The sandbox template: the name under which `ambientctl template build` built it in the team that owns the key.",
         ),
         setting("E2B_DOMAIN", Kind::Word, Preset::Is("e2b.app"), "The domain of the E2B service.")
             .advice("Set it for a self-hosted E2B."),
@@ -71,7 +71,7 @@ pub(super) const E2B: Section = Section {
         setting(
             "E2B_SANDBOX_URL",
             Kind::HTTP,
-            Preset::Computed("`https://<port>-<sandbox>.<E2B_DOMAIN>`"),
+            Preset::Computed("a host for each sandbox under `E2B_DOMAIN`"),
             "One address for all sandboxes instead of a host name for each; the headers say which sandbox is meant.",
         ),
         setting(

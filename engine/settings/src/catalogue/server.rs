@@ -55,8 +55,8 @@ pub(super) const SERVER: Section = Section {
         setting(
             "MAX_UPLOAD_BYTES",
             Kind::Bytes { least: 1, most: u64::MAX },
-            Preset::Is("10737418240"),
-            "The largest video that may be uploaded; 10 GiB unless set.",
+            Preset::Is("10GiB"),
+            "The largest video that may be uploaded.",
         ),
         setting(
             "SHUTDOWN_GRACE_SECONDS",

@@ -79,8 +79,8 @@ pub(super) const SOURCES: Section = Section {
         setting(
             "STREAM_MIN_BYTES",
             Kind::Bytes { least: 0, most: u64::MAX },
-            Preset::Is("104857600"),
-            "Videos from this size on are read by ranges; smaller ones are downloaded once. 100 MiB unless set.",
+            Preset::Is("100MiB"),
+            "Videos from this size on are read by ranges; smaller ones are downloaded once.",
         )
         .sandbox_too(),
         setting(

@@ -1,12 +1,13 @@
 //! One line a field: which setting it comes from, and what stands in for it when nobody set it.
 
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use percent_encoding::percent_decode_str;
 use secrecy::SecretString;
-use url::Url;
+use url::{Host, Url};
 
 use super::values::Values;
 use crate::settings::{
@@ -111,7 +112,7 @@ fn home(values: &mut Values<'_>) -> Utf8PathBuf {
 
 fn server(values: &mut Values<'_>) -> ServerSettings {
     ServerSettings {
-        host: values.text("SERVER_HOST"),
+        host: host(values, "SERVER_HOST", "accepted: an address or a host name; the port goes into `SERVER_PORT`"),
         port: values.whole("SERVER_PORT"),
         worker_threads: values.count("SERVER_WORKERS"),
         api_key: SecretString::from(values.text("API_KEY")),
@@ -121,6 +122,15 @@ fn server(values: &mut Values<'_>) -> ServerSettings {
         shutdown_grace: values.seconds("SHUTDOWN_GRACE_SECONDS"),
         worker_id: values.optional_text("WORKER_ID"),
     }
+}
+
+/// A host alone. An IPv6 address has colons too, and may stand in brackets.
+fn host(values: &mut Values<'_>, name: &str, accepted: &str) -> String {
+    let host = values.text(name);
+    if Host::parse(&host).is_err() && host.parse::<Ipv6Addr>().is_err() {
+        values.refuse(name, "the value is no host name or address", accepted);
+    }
+    host
 }
 
 fn logs(values: &mut Values<'_>) -> LogSettings {
@@ -159,8 +169,22 @@ fn sqlite_file(values: &mut Values<'_>, url: &Url) -> Option<Utf8PathBuf> {
     values.absolute("DATABASE_URL", Utf8Path::new(&path))
 }
 
+/// The address of a model server. The whole address of its chat completions is a usual slip, and would be called with the
+/// path twice.
+fn base_url(values: &mut Values<'_>, name: &str) -> Option<HttpUrl> {
+    let url = values.url(name)?;
+    if url.path().trim_end_matches('/').ends_with("/chat/completions") {
+        values.refuse(
+            name,
+            "the address ends in `/chat/completions`, which the engine adds itself",
+            "leave that part out, as in `https://openrouter.ai/api/v1`",
+        );
+    }
+    Some(HttpUrl::new(url))
+}
+
 fn llm(values: &mut Values<'_>, api_key: Option<SecretString>) -> LlmSettings {
-    let base_url = values.url("LLM_BASE_URL").map(HttpUrl::new);
+    let base_url = base_url(values, "LLM_BASE_URL");
     LlmSettings {
         model: values.text("LLM_MODEL"),
         endpoint: base_url.map(|base_url| Endpoint { base_url, api_key }),
@@ -174,8 +198,7 @@ fn llm(values: &mut Values<'_>, api_key: Option<SecretString>) -> LlmSettings {
 
 fn agent(values: &mut Values<'_>, llm: &LlmSettings, llm_key: Option<SecretString>) -> AgentSettings {
     let shared = llm.endpoint.as_ref();
-    let base_url =
-        values.url("AGENT_BASE_URL").map(HttpUrl::new).or_else(|| shared.map(|endpoint| endpoint.base_url.clone()));
+    let base_url = base_url(values, "AGENT_BASE_URL").or_else(|| shared.map(|endpoint| endpoint.base_url.clone()));
     // The key falls back by itself, also when `LLM_API_KEY` has no address of its own.
     let api_key = values.secret("AGENT_API_KEY").or(llm_key);
     AgentSettings {
@@ -268,16 +291,11 @@ fn sandbox(values: &mut Values<'_>, media: &MediaSettings) -> SandboxSettings {
 }
 
 fn e2b(values: &mut Values<'_>) -> E2bSettings {
-    let domain = values.text("E2B_DOMAIN");
+    let domain = host(values, "E2B_DOMAIN", "accepted: a domain such as `e2b.app`");
     let debug = values.switch("E2B_DEBUG");
     let usual_url = if debug { "http://localhost:3000".to_owned() } else { format!("https://api.{domain}") };
-    let api_url = values.url("E2B_API_URL").or_else(|| {
-        let parsed = Url::parse(&usual_url);
-        if parsed.is_err() {
-            values.refuse("E2B_DOMAIN", "the value is no host name", "accepted: a domain such as `e2b.app`");
-        }
-        parsed.ok()
-    });
+    // A domain that is no host is a fault already.
+    let api_url = values.url("E2B_API_URL").or_else(|| Url::parse(&usual_url).ok());
     E2bSettings {
         api_key: values.secret("E2B_API_KEY"),
         template: values.text("E2B_TEMPLATE"),

@@ -4,11 +4,15 @@
 use secrecy::ExposeSecret;
 
 use super::sources::{Found, Sources};
+use crate::catalogue::catalogue;
 use crate::report::{Fault, Origin, Warning};
 use crate::settings::{SandboxBackend, Settings};
 
 /// The key of an engine that nobody gave one.
 const DEV_TOKEN: &str = "dev-token";
+
+/// What stands for the rest of a key in examples.
+const PLACEHOLDER: &str = "...";
 
 /// The words for the host that need no warning.
 const HOST_WORDS: [&str; 2] = ["inprocess", "host"];
@@ -54,6 +58,7 @@ pub(super) fn warnings(settings: &Settings, sources: &Sources) -> Vec<Warning> {
     let mut warn = |name: &str, message: String| {
         warnings.push(Warning { name: name.to_owned(), origin: settings.origin(name), message });
     };
+    placeholders(sources, &mut warn);
     backend(settings, sources, &mut warn);
     models(settings, &mut warn);
     bucket(settings, sources, &mut warn);
@@ -61,6 +66,15 @@ pub(super) fn warnings(settings: &Settings, sources: &Sources) -> Vec<Warning> {
 }
 
 type Warn<'a> = &'a mut dyn FnMut(&str, String);
+
+/// Keys that were copied from a page with the dots in them, such as `e2b_...`.
+fn placeholders(sources: &Sources, warn: Warn<'_>) {
+    for setting in catalogue().filter(|setting| setting.is_secret()) {
+        if text(sources, setting.name).is_some_and(|written| written.trim_end().ends_with(PLACEHOLDER)) {
+            warn(setting.name, format!("ends in `{PLACEHOLDER}`, as examples do; put the real value there"));
+        }
+    }
+}
 
 fn backend(settings: &Settings, sources: &Sources, warn: Warn<'_>) {
     let on_e2b = settings.sandbox.backend == SandboxBackend::E2b;

@@ -5,10 +5,14 @@
 //! references looked up in the process environment first and in the file above second, as Compose does. One statement that
 //! cannot be read fails the whole file: half a configuration is worse than none.
 
+mod escapes;
+mod scanner;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::interpolate::{InterpolateError, Lookup, Template};
+use scanner::Scanner;
 
 /// Why a file cannot be read. No text shows a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -163,207 +167,6 @@ impl Document {
     }
 }
 
-/// Blank, but no line break: what may stand around a name and before a value.
-fn is_blank(letter: char) -> bool {
-    matches!(letter, '\t' | '\u{b}' | '\u{c}' | '\r' | ' ' | '\u{85}' | '\u{a0}')
-}
-
-const BYTE_ORDER_MARK: char = '\u{feff}';
-
-/// A place in the text.
-struct Scanner<'a> {
-    text: &'a str,
-    at: usize,
-    line: usize,
-    /// Up to where line breaks are counted in `line`.
-    counted: usize,
-}
-
-impl<'a> Scanner<'a> {
-    fn new(text: &'a str) -> Self {
-        let at = if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 };
-        Self { text, at, line: 1, counted: 0 }
-    }
-
-    fn rest(&self) -> &'a str {
-        &self.text[self.at..]
-    }
-
-    fn line(&mut self) -> usize {
-        self.line += self.text[self.counted..self.at].matches('\n').count();
-        self.counted = self.at;
-        self.line
-    }
-
-    /// Goes over white space and comment lines; `false` at the end of the file.
-    fn skip_to_statement(&mut self) -> bool {
-        loop {
-            let rest = self.rest();
-            self.at += rest.len() - rest.trim_start().len();
-            if !self.rest().starts_with('#') {
-                return !self.rest().is_empty();
-            }
-            match self.rest().find('\n') {
-                Some(line_end) => self.at += line_end,
-                None => return false,
-            }
-        }
-    }
-
-    fn skip_blanks(&mut self) {
-        let rest = self.rest();
-        self.at += rest.len() - rest.trim_start_matches(is_blank).len();
-    }
-
-    fn statement(&mut self) -> Result<Statement, DotenvError> {
-        let exported = self.rest().strip_prefix("export").is_some_and(|after| {
-            // Not every blank ends the word: this is the `\s` of the original's pattern.
-            after.starts_with(['\t', '\n', '\u{c}', '\r', ' '])
-        });
-        if exported {
-            self.at += "export".len();
-            self.skip_blanks();
-        }
-        let line = self.line();
-        let failed = |problem| DotenvError { line, problem };
-        let start = self.at;
-        if self.rest().is_empty() {
-            return Err(failed(Problem::NoName));
-        }
-        let Some((length, end)) = name_end(self.rest()).map_err(failed)? else {
-            // A bare word at the very end, without a line break.
-            let value = self.value().map_err(failed)?;
-            return Ok(Statement { line, name: String::new(), name_span: start..start, exported, value: Some(value) });
-        };
-        let name = self.rest()[..length].trim_end();
-        if name.contains(' ') {
-            return Err(failed(Problem::NameSpace));
-        }
-        let name_span = start..start + name.len();
-        self.at += length;
-        let value = if end == '\n' {
-            None
-        } else {
-            self.at += end.len_utf8();
-            self.skip_blanks();
-            Some(self.value().map_err(failed)?)
-        };
-        Ok(Statement { line, name: name.to_owned(), name_span, exported, value })
-    }
-
-    fn value(&mut self) -> Result<RawValue, Problem> {
-        let (span, quoting, content) = match self.rest().chars().next() {
-            Some('\'') => {
-                let (span, text) = self.quoted('\'')?;
-                (span, Quoting::Single, Content::Literal(text))
-            }
-            Some('"') => {
-                let (span, text) = self.quoted('"')?;
-                (span, Quoting::Double, template(&expand_escapes(&text))?)
-            }
-            _ => {
-                let line = self.rest().split('\n').next().unwrap_or_default();
-                let start = self.at;
-                let value = line.split(" #").next().unwrap_or_default().trim_end();
-                self.at += line.len();
-                (start..start + value.len(), Quoting::Bare, template(value)?)
-            }
-        };
-        Ok(RawValue { span, quoting, content })
-    }
-
-    /// Reads to the closing quote. A backslash before the quote makes it data and disappears; every other backslash stays.
-    fn quoted(&mut self, quote: char) -> Result<(Range<usize>, String), Problem> {
-        let start = self.at;
-        let mut text = String::new();
-        let mut escaped = false;
-        for (offset, letter) in self.rest().char_indices().skip(1) {
-            if letter == quote && !escaped {
-                self.at += offset + quote.len_utf8();
-                return Ok((start..self.at, text));
-            }
-            if letter == '\\' && !escaped {
-                escaped = true;
-                continue;
-            }
-            if escaped && letter != quote {
-                text.push('\\');
-            }
-            escaped = false;
-            text.push(letter);
-        }
-        Err(Problem::Unterminated)
-    }
-}
-
-/// Where a name ends and what ends it; `None` when the text ends first.
-fn name_end(text: &str) -> Result<Option<(usize, char)>, Problem> {
-    for (at, letter) in text.char_indices() {
-        match letter {
-            '=' | ':' | '\n' => return Ok(Some((at, letter))),
-            '_' | '.' | '-' | '[' | ']' => {}
-            _ if is_blank(letter) || letter.is_alphabetic() || letter.is_numeric() => {}
-            _ => return Err(Problem::NameCharacter(letter)),
-        }
-    }
-    Ok(None)
-}
-
-fn template(text: &str) -> Result<Content, Problem> {
-    Template::parse(text).map(Content::Template).map_err(Problem::Expression)
-}
-
-/// Replaces the escapes of double quotes. `\$` becomes `$$`, which the references' grammar then makes a dollar.
-fn expand_escapes(text: &str) -> String {
-    let mut expanded = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('\\') {
-        expanded.push_str(&rest[..at]);
-        let after = &rest[at + 1..];
-        let mut letters = after.chars();
-        let plain = match letters.next() {
-            Some('a') => "\u{7}",
-            Some('b') => "\u{8}",
-            Some('f') => "\u{c}",
-            Some('n') => "\n",
-            Some('r') => "\r",
-            Some('t') => "\t",
-            Some('v') => "\u{b}",
-            Some('"') => "\"",
-            Some('\\') => "\\",
-            Some('$') => "$$",
-            Some('0') => {
-                rest = octal(letters.as_str(), &mut expanded);
-                continue;
-            }
-            _ => {
-                expanded.push('\\');
-                rest = after;
-                continue;
-            }
-        };
-        expanded.push_str(plain);
-        rest = letters.as_str();
-    }
-    expanded.push_str(rest);
-    expanded
-}
-
-/// Writes the character of up to three octal digits after `\0`, and returns what follows. When there are fewer than three,
-/// or they are no octal number of one byte, Compose keeps the backslash and the digits, and drops the `0`.
-fn octal<'a>(after: &'a str, expanded: &mut String) -> &'a str {
-    let count = after.bytes().take(3).take_while(u8::is_ascii_digit).count();
-    let (digits, rest) = after.split_at(count);
-    match u8::from_str_radix(digits, 8) {
-        Ok(code) if count == 3 => expanded.push(char::from(code)),
-        _ => {
-            expanded.push('\\');
-            expanded.push_str(digits);
-        }
-    }
-    rest
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -428,18 +231,6 @@ mod tests {
         let evaluated =
             Document::parse("A=1\nB=$A$NOPE\nC='$QUOTED'\nD=${E:-}\n").unwrap().evaluate(&|_: &str| None).unwrap();
         assert_eq!(evaluated.unset, [("NOPE".to_owned(), 2)]);
-    }
-
-    #[test]
-    fn octal_escapes_that_are_no_byte_keep_their_digits() {
-        let read = |text: &str| {
-            let evaluated = Document::parse(text).unwrap().evaluate(&|_: &str| None).unwrap();
-            evaluated.variables.get("A").map(|variable| variable.value.clone())
-        };
-        assert_eq!(read("A=\"\\0101\"\n").as_deref(), Some("A"));
-        assert_eq!(read("A=\"\\012\"\n").as_deref(), Some("\\12"));
-        assert_eq!(read("A=\"\\0777\"\n").as_deref(), Some("\\777"));
-        assert_eq!(read("A=\"\\0351\"\n").as_deref(), Some("é"));
     }
 
     proptest! {

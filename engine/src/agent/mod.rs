@@ -1,4 +1,21 @@
 //! The agent: turns of model and tools until there is an answer.
+//!
+//! From the wire inwards: [`error`], [`wire`], [`stream`], [`quirks`], [`endpoint`] and [`client`] speak to any
+//! OpenAI-compatible server; [`catalogue`], [`usage`], [`plan`] and [`resolve`] know models, prices and how media reaches
+//! them; [`vision`] and [`describe`] are single questions with media.
+
+pub mod catalogue;
+pub mod client;
+pub mod describe;
+pub mod endpoint;
+pub mod error;
+pub mod plan;
+pub mod quirks;
+pub mod resolve;
+pub mod stream;
+pub mod usage;
+pub mod vision;
+pub mod wire;
 
 use std::sync::Arc;
 

@@ -74,6 +74,23 @@ def arguments_for(tool: dict[str, Any], duration: float) -> dict[str, Any]:
     return {name: known[name] for name in wanted if name in known}
 
 
+def schema_of(request: dict[str, Any]) -> dict[str, Any] | None:
+    """The JSON schema that the answer has to fit: given beside the messages, or in the text of the newest question."""
+    wanted = (request.get("response_format") or {}).get("json_schema")
+    if wanted:
+        return wanted.get("schema") or {}
+    questions = [text_of(message) for message in request["messages"] if message.get("role") == "user"]
+    for text in questions[-1:]:
+        for start in (found.start() for found in re.finditer(r"\{", text)):
+            try:
+                value, _ = json.JSONDecoder().raw_decode(text, start)
+            except ValueError:
+                continue
+            if isinstance(value, dict) and isinstance(value.get("properties"), dict):
+                return value
+    return None
+
+
 def example_of(schema: dict[str, Any]) -> Any:
     """The plainest value that a JSON schema accepts, for questions that ask for structured answers."""
     if "const" in schema:
@@ -94,15 +111,15 @@ def example_of(schema: dict[str, Any]) -> Any:
 def answer(request: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
     """The next turn: text, and the tools to call."""
     messages = request["messages"]
-    wanted = (request.get("response_format") or {}).get("json_schema") or {}
+    schema = schema_of(request)
     tools = {tool["function"]["name"]: tool["function"] for tool in request.get("tools") or []}
     called = calls_so_far(messages)
     for name in TOOLS_IN_ORDER:
         if name in tools and name not in called and len(called) < MAX_TOOL_CALLS:
             arguments = arguments_for(tools[name], duration_of(messages))
             return "", [{"name": name, "arguments": json.dumps(arguments)}]
-    if wanted:
-        return json.dumps(example_of(wanted.get("schema") or {})), []
+    if schema is not None:
+        return json.dumps(example_of(schema)), []
     if called:
         done = ", ".join(reversed(called))
         return f"{NOTICE} The engine ran {done} and sent {media_of(messages)} for a model to see.", []

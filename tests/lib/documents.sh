@@ -42,7 +42,7 @@ script boot_error.py "$ready"
 stop_all
 step_processes=()
 
-start_model
+start_stand_in
 export LLM_BASE_URL=$model_url LLM_API_KEY=test AMBIENT_HOME=$reader/home MODEL_CATALOGUE_URL=
 export PATH="$(dirname -- "$binary"):$(dirname -- "$python"):$PATH"
 status=0

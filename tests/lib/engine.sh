@@ -37,6 +37,16 @@ start_model() {
     export FAKE_LLM_PORT
 }
 
+# start_stand_in   the model of the examples, which calls tools of itself; sets model_url.
+start_stand_in() {
+    local out=$work/stand_in.out
+    trap stop_all EXIT
+    : >"$out"
+    python3 "$root/examples/stand_in_model.py" >"$out" 2>"$work/stand_in.log" &
+    step_processes+=($!)
+    model_url=$(first_line "$out" $!) || { cat "$work/stand_in.log" >&2; die "the stand-in did not start"; }
+}
+
 # start_engine [NAME=VALUE…] [-- WORD…]   the engine in an empty home, with the model of start_model; sets engine_url and
 # engine_process. WORDs go to `ambientctl serve`; without any it takes a free port.
 start_engine() {

@@ -165,6 +165,9 @@ pub struct StoreSettings {
     pub database: DatabaseUrl,
     /// `REDIS_URL`; `None` is the broker inside the process.
     pub redis_url: Option<SecretString>,
+    /// Whether migrations that the database lacks are run at the start, or stop it. No setting of the catalogue:
+    /// `serve --no-migrate` chooses.
+    pub migrate: bool,
 }
 
 /// Models and where they are reached.

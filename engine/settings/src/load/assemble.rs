@@ -149,6 +149,7 @@ fn store(values: &mut Values<'_>, home: &Utf8Path) -> StoreSettings {
     StoreSettings {
         database: database.unwrap_or_else(|| DatabaseUrl::Sqlite(home.join("ambient.db"))),
         redis_url: values.url("REDIS_URL").map(|url| SecretString::from(url.as_str())),
+        migrate: true,
     }
 }
 

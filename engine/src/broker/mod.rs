@@ -5,6 +5,9 @@
 //! the store's fence refuses the one that lost its lease without noticing; signals may be missed, and a reader that
 //! missed some reads the store again; a job that was lost is found again by the sweep.
 
+mod ears;
+mod memory;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,7 +88,9 @@ pub enum Preview {
 /// A reader's ear on a session.
 #[derive(Debug)]
 pub struct Signals {
-    receiver: broadcast::Receiver<Arc<Signal>>,
+    // Dropped in this order: the seat looks whether other receivers are left.
+    receiver: broadcast::Receiver<Heard>,
+    _seat: ears::Seat,
 }
 
 /// What a reader hears.
@@ -100,15 +105,10 @@ pub enum Heard {
 }
 
 impl Signals {
-    /// Listens on a channel.
-    pub fn new(receiver: broadcast::Receiver<Arc<Signal>>) -> Self {
-        Self { receiver }
-    }
-
     /// The next thing heard. Cancel-safe.
     pub async fn next(&mut self) -> Heard {
         match self.receiver.recv().await {
-            Ok(signal) => Heard::Signal(signal),
+            Ok(heard) => heard,
             Err(broadcast::error::RecvError::Lagged(_)) => Heard::Missed,
             Err(broadcast::error::RecvError::Closed) => Heard::Closed,
         }
@@ -165,4 +165,34 @@ pub trait Broker: Send + Sync + fmt::Debug {
     async fn keep(&self, job: &TakenJob) -> Result<bool, BrokerError>;
     /// The job is done, for good or for bad.
     async fn finish(&self, job: &TakenJob) -> Result<(), BrokerError>;
+}
+
+/// Which broker is wanted, and under which names it works.
+#[derive(Clone, Debug)]
+pub struct BrokerOptions {
+    /// Tells this engine process from every other; made of `WORKER_ID` and something random, since processes may share
+    /// the former.
+    pub engine_id: String,
+    /// The stream of jobs (`INGEST_STREAM`).
+    pub stream: String,
+    /// Its group of workers (`INGEST_GROUP`).
+    pub group: String,
+}
+
+/// The in-process broker, or the one at `redis_url` when there is one.
+///
+/// # Errors
+/// [`BrokerError::Address`] for what is no address of a Redis, [`BrokerError::Unavailable`] when it does not answer.
+pub async fn connect(redis_url: Option<&str>, options: &BrokerOptions) -> Result<Arc<dyn Broker>, BrokerError> {
+    match redis_url {
+        None => Ok(Arc::new(memory::MemoryBroker::new())),
+        Some(_url) => Err(BrokerError::Address {
+            reason: format!("this build works without Redis: unset it (engine `{}`)", options.engine_id),
+        }),
+    }
+}
+
+/// A text that nobody else has: 128 random bits.
+fn token() -> String {
+    format!("{:032x}", rand::random::<u128>())
 }

@@ -5,7 +5,16 @@
 //! [`crate::sessions::change::apply`] decide, and writes row, events and messages in one transaction. So the state is
 //! never behind the events, numbers have no gaps, and two replicas cannot take one run.
 
+mod connect;
+mod engine;
+mod migrations;
+mod postgres;
+mod range;
 pub mod records;
+mod rows;
+mod sql;
+mod sql_store;
+mod sqlite;
 
 use std::fmt;
 
@@ -14,6 +23,7 @@ use jiff::Timestamp;
 
 use crate::ids::{AgentId, EnvironmentId, EventId, ResourceId, SessionId, VideoId};
 use crate::sessions::change::{ChangeOutcome, SessionChange};
+pub use connect::{Migrate, StoreOptions, connect};
 use records::{
     AgentRecord, EnvironmentRecord, EventRecord, FileRecord, MessageRecord, ResourceRecord, SessionRecord, WorkStatus,
 };
@@ -24,9 +34,30 @@ pub enum StoreError {
     /// The database does not answer or has no free connection.
     #[error("the database is not available")]
     Unavailable(#[source] sqlx::Error),
+    /// It answers, but every connection of the pool is at work.
+    #[error("all {connections} connections to the database are in use")]
+    Busy {
+        /// How many the pool may have.
+        connections: u32,
+    },
+    /// The first connection was not made: a start fails with this.
+    #[error("{reason}")]
+    Connect {
+        /// What is wrong and how to mend it, without the password.
+        reason: String,
+        /// What the database or the system said.
+        #[source]
+        source: sqlx::Error,
+    },
     /// It answered with an error.
     #[error("the database refused a statement")]
     Query(#[source] sqlx::Error),
+    /// The database is older than this engine, which was told not to change that.
+    #[error("the database lacks {missing} migration(s): start the engine once without `--no-migrate`")]
+    Pending {
+        /// How many.
+        missing: usize,
+    },
     /// The database is from another version of the engine, or could not be brought to this one.
     #[error("the database could not be migrated")]
     Migrate(#[source] sqlx::migrate::MigrateError),
@@ -155,7 +186,7 @@ pub trait Store: Send + Sync + fmt::Debug {
         limit: u32,
     ) -> Result<Listed<AgentRecord>, StoreError>;
 
-    /// Adds an environment; what stands already stays.
+    /// Adds an environment; what stands already, with its id or (living) with its name, stays and is given.
     async fn insert_environment(
         &self,
         environment: &EnvironmentRecord,
@@ -163,7 +194,7 @@ pub trait Store: Send + Sync + fmt::Debug {
     async fn environment(&self, id: &EnvironmentId) -> Result<Option<EnvironmentRecord>, StoreError>;
     /// Whether a living (not archived) environment other than `but` has this name.
     async fn environment_name_taken(&self, name: &str, but: &EnvironmentId) -> Result<bool, StoreError>;
-    /// Replaces an environment if its `updated_at` is still `expected`.
+    /// Replaces an environment if its `updated_at` is still `expected` and no other living one has its new name.
     async fn update_environment(&self, next: &EnvironmentRecord, expected: Timestamp) -> Result<bool, StoreError>;
     async fn delete_environment(&self, id: &EnvironmentId) -> Result<bool, StoreError>;
     async fn environments(
@@ -221,6 +252,48 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// In the order they were added.
     async fn resources(&self, session: &SessionId, window: &Window) -> Result<Listed<ResourceRecord>, StoreError>;
     async fn delete_resource(&self, session: &SessionId, id: &ResourceId) -> Result<bool, StoreError>;
+}
+
+/// What a failed statement means.
+fn failed(error: sqlx::Error) -> StoreError {
+    if is_away(&error) { StoreError::Unavailable(error) } else { StoreError::Query(error) }
+}
+
+/// The same for a call that began with a wait for a connection of a pool with `open` of at most `most` connections. The
+/// wait ends alike whether the database is away or all connections are at work; who is asked about it needs to know.
+fn acquire_failed(error: sqlx::Error, open: u32, most: u32) -> StoreError {
+    match error {
+        sqlx::Error::PoolTimedOut if open >= most => StoreError::Busy { connections: most },
+        error => failed(error),
+    }
+}
+
+/// Whether trying again later may help, since the database was not there or not able to take the statement.
+fn is_away(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_)
+        | sqlx::Error::Tls(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::PoolClosed
+        | sqlx::Error::WorkerCrashed
+        | sqlx::Error::BeginFailed => true,
+        sqlx::Error::Database(answer) => answer.code().is_some_and(|code| {
+            // Postgres: connection, login, no such database, resources, operator intervention, lock timeout, failover.
+            // SQLite (whose codes are numbers; the low byte tells the kind): busy, locked, read only, I/O, full, cannot
+            // open.
+            code.len() == 5 && ["08", "28", "3D", "53", "57"].iter().any(|class| code.starts_with(class))
+                || matches!(code.as_ref(), "55P03" | "25006" | "25P03")
+                || code
+                    .parse::<u32>()
+                    .is_ok_and(|number| code.len() < 5 && matches!(number & 0xff, 5 | 6 | 8 | 10 | 13 | 14))
+        }),
+        _ => false,
+    }
+}
+
+/// Whether a unique index refused the statement.
+fn is_unique(error: &StoreError) -> bool {
+    matches!(error, StoreError::Query(sqlx::Error::Database(answer)) if answer.is_unique_violation())
 }
 
 /// An error and its causes on one line, for a log field.

@@ -1,0 +1,92 @@
+//! The ears of one process: who listens to which session. A session that nobody listens to takes no memory.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::broadcast;
+
+use super::{Heard, Signal, Signals};
+use crate::ids::SessionId;
+
+/// How many signals a reader may be behind before it is told [`Heard::Missed`] and reads the store. They are shared, so a
+/// slow reader costs pointers, and it slows nobody.
+const BACKLOG: usize = 256;
+
+/// What is to be done when the last reader of a session has left.
+type Left = Box<dyn Fn(&SessionId) + Send + Sync>;
+
+/// All readers of this process. Cheap to share.
+pub(super) struct Ears {
+    channels: Mutex<HashMap<SessionId, broadcast::Sender<Heard>>>,
+    left: Left,
+}
+
+impl std::fmt::Debug for Ears {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ears").field("sessions", &self.channels().len()).finish_non_exhaustive()
+    }
+}
+
+impl Ears {
+    /// No reader yet. `left` is called, under the lock, with each session whose last reader leaves.
+    pub(super) fn new(left: Left) -> Arc<Self> {
+        Arc::new(Self { channels: Mutex::default(), left })
+    }
+
+    fn channels(&self) -> MutexGuard<'_, HashMap<SessionId, broadcast::Sender<Heard>>> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new reader; `first` is called, under the lock, when the session had none.
+    pub(super) fn listen(self: &Arc<Self>, session: &SessionId, first: impl FnOnce()) -> Signals {
+        let mut channels = self.channels();
+        let receiver = if let Some(sender) = channels.get(session) {
+            sender.subscribe()
+        } else {
+            let (sender, receiver) = broadcast::channel(BACKLOG);
+            channels.insert(session.clone(), sender);
+            first();
+            receiver
+        };
+        drop(channels);
+        Signals { receiver, _seat: Seat { ears: Arc::clone(self), session: session.clone() } }
+    }
+
+    /// Tells the readers of a session.
+    pub(super) fn tell(&self, session: &SessionId, signal: Signal) {
+        if let Some(sender) = self.channels().get(session) {
+            // Nobody there: the last one is just leaving.
+            let _nobody = sender.send(Heard::Signal(Arc::new(signal)));
+        }
+    }
+
+    /// Tells every reader that it may have missed something.
+    pub(super) fn tell_all_missed(&self) {
+        for sender in self.channels().values() {
+            let _nobody = sender.send(Heard::Missed);
+        }
+    }
+
+    /// Whom anybody listens to.
+    pub(super) fn sessions(&self) -> Vec<SessionId> {
+        self.channels().keys().cloned().collect()
+    }
+}
+
+/// A reader's place. The last one that is given up takes the session's channel with it.
+#[derive(Debug)]
+pub(super) struct Seat {
+    ears: Arc<Ears>,
+    session: SessionId,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut channels = self.ears.channels();
+        // The receiver was dropped before its seat: see the order of the fields of `Signals`.
+        if channels.get(&self.session).is_some_and(|sender| sender.receiver_count() == 0) {
+            channels.remove(&self.session);
+            (self.ears.left)(&self.session);
+        }
+    }
+}

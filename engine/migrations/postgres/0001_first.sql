@@ -55,6 +55,7 @@ create table files (
     description_error text,
     description_attempts bigint not null,
     metadata text not null,
+    expires_at bigint,
     created_at bigint not null,
     updated_at bigint not null
 );

@@ -38,7 +38,7 @@ impl StoreOptions {
             readers: 4,
             connections: 10,
             acquire_timeout: Duration::from_secs(3),
-            idle_timeout: Duration::from_secs(300),
+            idle_timeout: Duration::from_mins(5),
         }
     }
 }

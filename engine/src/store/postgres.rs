@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions, PgRow};
 use sqlx::{ConnectOptions, Connection, Executor, Postgres, Row as _, TypeInfo, ValueRef};
 
@@ -73,7 +74,7 @@ fn refused(address: &PgConnectOptions, source: sqlx::Error) -> StoreError {
     let place = format!("`{}:{}`", address.get_host(), address.get_port());
     let user = address.get_username();
     let database = address.get_database().unwrap_or(user);
-    let code = source.as_database_error().and_then(|error| error.code()).unwrap_or_default().into_owned();
+    let code = source.as_database_error().and_then(DatabaseError::code).unwrap_or_default().into_owned();
     let reason = match (&source, code.as_str()) {
         (_, "28P01" | "28000") => {
             format!("Postgres at {place} refused the login of user `{user}`: check user and password in `DATABASE_URL`")

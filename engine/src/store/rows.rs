@@ -100,6 +100,7 @@ pub(super) fn file_args(file: &FileRecord) -> Vec<Arg> {
         file.description_error.as_deref().into(),
         file.description_attempts.into(),
         Arg::json(&file.metadata),
+        file.expires_at.into(),
         file.created_at.into(),
         file.updated_at.into(),
     ]
@@ -124,6 +125,7 @@ pub(super) fn file(row: Row) -> Result<FileRecord, StoreError> {
         description_error: row.maybe_text()?,
         description_attempts: row.number()?,
         metadata: row.json()?,
+        expires_at: row.maybe_time()?,
         created_at: row.time()?,
         updated_at: row.time()?,
     })

@@ -23,8 +23,8 @@ macro_rules! environment_columns {
 macro_rules! file_columns {
     () => {
         "id, filename, mime_type, extension, size_bytes, sha256, source, source_status, source_error, bucket_key, \
-         media, description_status, description, description_error, description_attempts, metadata, created_at, \
-         updated_at"
+         media, description_status, description, description_error, description_attempts, metadata, expires_at, \
+         created_at, updated_at"
     };
 }
 
@@ -141,13 +141,13 @@ both_ways!(
 pub(super) const INSERT_FILE: &str = concat!(
     "insert into files (",
     file_columns!(),
-    ") values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18) on conflict do nothing"
+    ") values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) on conflict do nothing"
 );
 pub(super) const FILE: &str = concat!("select ", file_columns!(), " from files where id = $1");
 pub(super) const UPDATE_FILE: &str = "update files set filename = $2, mime_type = $3, extension = $4, \
      size_bytes = $5, sha256 = $6, source = $7, source_status = $8, source_error = $9, bucket_key = $10, media = $11, \
      description_status = $12, description = $13, description_error = $14, description_attempts = $15, \
-     metadata = $16, created_at = $17, updated_at = $18 where id = $1 and updated_at = $19";
+     metadata = $16, expires_at = $17, created_at = $18, updated_at = $19 where id = $1 and updated_at = $20";
 pub(super) const DELETE_FILE: &str = "delete from files where id = $1";
 both_ways!(FILES_UP, FILES_DOWN, concat!("select ", file_columns!(), " from files"), "created_at", "id", "");
 

@@ -3,6 +3,11 @@
 //! Every operation is about one session's video and answers with references ([`MediaRef`]), never with links that expire
 //! or with bytes.
 
+pub mod inprocess;
+mod outputs;
+pub mod shell;
+mod workspace;
+
 use std::fmt;
 use std::time::Duration;
 

@@ -1,0 +1,511 @@
+//! Media work and the shell on this host.
+//!
+//! Videos are read from `VIDEO_FOLDER/<id><extension>`. What is made of one is kept under `VIDEO_FOLDER/<id>/`, so that
+//! every session over that video finds it again; what is made of a session's own files is kept under
+//! `VIDEO_FOLDER/session-media/<session>/` and goes with the session. Files that tools read must lie in the session's
+//! workspace, `<BASH_CWD>/sessions/<session>/`, where `BASH_CWD` is the video folder by default.
+
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+use ambient_media::{
+    AnnotateSpec, ClipSpec, FramesSpec, Grid, ImageSpec, Mark, Media, MediaConfig, MediaError, MediaTime, Pick, Rate,
+    Shape, Source,
+};
+use ambient_settings::Settings;
+use async_trait::async_trait;
+use bytes::Bytes;
+use camino::{Utf8Path, Utf8PathBuf};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+use super::outputs::{Fresh, Outputs};
+use super::shell::{ShellHost, ShellLimits};
+use super::workspace::{Workspaces, remove_folder};
+use super::{
+    AnnotatedMade, ArtifactMade, BackendError, BoxWish, ClipMade, ClipWish, FrameMade, FramesWish, MediaBackend,
+    ShellDone, ShellWish, Target,
+};
+use crate::ids::{SessionId, VideoId};
+use crate::store::records::{FileRecord, MediaRef, WorkStatus};
+use crate::store::{Store, chain};
+
+/// The quality of pictures for a model: no visible loss at a tenth of the size of a PNG.
+const JPEG_QUALITY: u8 = 85;
+/// Pictures a second; over a video of a whole day that is still a picture in a quarter of an hour.
+const SLOWEST_RATE: f64 = 0.001;
+/// Characters of a program's last words that a model is shown.
+const WORDS_SHOWN: usize = 400;
+const JPEG: &str = "image/jpeg";
+const MP4: &str = "video/mp4";
+/// Where media of sessions' own files are, below the video folder.
+const SESSION_MEDIA: &str = "session-media";
+/// Where sessions' workspaces are.
+const SESSIONS: &str = "sessions";
+/// Where media work happens, on the file system of the video folder so that results can be moved.
+const WORK: &str = ".work";
+
+/// How this host serves as a backend.
+#[derive(Clone, Debug)]
+pub struct InProcessConfig {
+    /// `VIDEO_FOLDER`.
+    pub video_folder: Utf8PathBuf,
+    /// The folder of the workspaces of all sessions.
+    pub workspaces: Utf8PathBuf,
+    /// Folders that every session may read, besides its workspace.
+    pub extra_roots: Vec<Utf8PathBuf>,
+    /// Whether there is a shell.
+    pub has_shell: bool,
+    /// What one process of a shell command may use.
+    pub shell_limits: ShellLimits,
+}
+
+impl InProcessConfig {
+    /// As the settings say.
+    pub fn from_settings(settings: &Settings) -> Self {
+        Self {
+            video_folder: settings.media.video_folder.clone(),
+            workspaces: settings.bash.working_directory.join(SESSIONS),
+            extra_roots: settings.media.allowed_roots.clone(),
+            has_shell: settings.bash.enabled,
+            shell_limits: ShellLimits {
+                cpu: settings.media.cpu_limit,
+                memory_bytes: settings.media.memory_limit_bytes,
+            },
+        }
+    }
+}
+
+/// How media programs are run on this host, as the settings say. Results can be moved into the video folder.
+pub fn media_config(settings: &Settings) -> MediaConfig {
+    MediaConfig {
+        ffmpeg: settings.media.ffmpeg.clone(),
+        ffprobe: settings.media.ffprobe.clone(),
+        concurrency: settings.media.concurrency.get(),
+        cpu_seconds: settings.media.cpu_limit.as_secs().max(1),
+        memory_bytes: settings.media.memory_limit_bytes,
+        ..MediaConfig::in_folder(settings.media.video_folder.join(WORK))
+    }
+}
+
+/// This host as a backend.
+#[derive(Debug)]
+pub struct InProcess {
+    config: InProcessConfig,
+    store: Arc<dyn Store>,
+    media: Media,
+    workspaces: Workspaces,
+    outputs: Outputs,
+    shell: Option<ShellHost>,
+}
+
+/// A file to work on, and where what is made of it belongs.
+struct Found {
+    source: Source,
+    /// Tells its content from any other.
+    identity: Identity,
+    /// Below the video folder.
+    folder: Utf8PathBuf,
+    /// Length of the pictures in seconds, where it is known.
+    duration: Option<f64>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+enum Identity {
+    /// The id comes from the bytes.
+    Video(VideoId),
+    File {
+        path: Utf8PathBuf,
+        inode: u64,
+        size_bytes: u64,
+        modified: (i64, i64),
+    },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ClipFacts {
+    start: f64,
+    end: f64,
+    size_bytes: u64,
+    has_audio: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct FrameFacts {
+    times: Vec<f64>,
+    width: u32,
+    height: u32,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct AnnotatedFacts {
+    time: f64,
+    width: u32,
+    height: u32,
+    pixel_boxes: Vec<[u32; 4]>,
+}
+
+impl InProcess {
+    /// A backend over the videos of this store.
+    pub fn new(config: InProcessConfig, store: Arc<dyn Store>, media: Media) -> Self {
+        Self {
+            workspaces: Workspaces::new(config.workspaces.clone(), config.extra_roots.clone()),
+            outputs: Outputs::new(config.video_folder.clone()),
+            shell: config.has_shell.then(|| ShellHost::new(config.shell_limits)),
+            store,
+            media,
+            config,
+        }
+    }
+
+    /// Ends everything that shell commands left running, and waits for it. To be called when no run is left.
+    pub async fn shut_down(&self) {
+        if let Some(shell) = &self.shell {
+            shell.shut_down().await;
+        }
+    }
+
+    async fn record(&self, video: &VideoId) -> Result<FileRecord, BackendError> {
+        let missing = |reason: String| BackendError::NoSource { video: video.clone(), reason };
+        let record = match self.store.file(video).await {
+            Ok(Some(record)) => record,
+            Ok(None) => return Err(missing("there is no such file; it may have been deleted".to_owned())),
+            Err(error) => {
+                tracing::warn!(video.id = %video, error = %chain(&error), "a file's record could not be read");
+                return Err(missing("the database does not answer; try again".to_owned()));
+            }
+        };
+        match record.source_status {
+            WorkStatus::Ready => Ok(record),
+            WorkStatus::Pending | WorkStatus::Processing => Err(missing("it is still being fetched".to_owned())),
+            WorkStatus::Failed => {
+                Err(missing(record.source_error.unwrap_or_else(|| "it could not be fetched".to_owned())))
+            }
+        }
+    }
+
+    /// The session's video on this host, with its record.
+    async fn video(&self, video: &VideoId) -> Result<(Utf8PathBuf, FileRecord), BackendError> {
+        let record = self.record(video).await?;
+        let path = self.config.video_folder.join(file_name(&record));
+        match fs_err::tokio::metadata(&path).await {
+            Ok(facts) if facts.is_file() => Ok((path, record)),
+            Ok(_) | Err(_) => Err(BackendError::NoSource {
+                video: video.clone(),
+                reason: "its bytes are not on this host; upload the video again".to_owned(),
+            }),
+        }
+    }
+
+    async fn found(&self, target: &Target) -> Result<Found, BackendError> {
+        match &target.path {
+            None => {
+                let (path, record) = self.video(&target.video).await?;
+                Ok(Found {
+                    source: Source::File(path),
+                    identity: Identity::Video(target.video.clone()),
+                    folder: Utf8PathBuf::from(target.video.as_str()),
+                    duration: record.media.map(|media| media.duration_seconds),
+                })
+            }
+            Some(text) => {
+                let path = self.workspaces.confine(&target.session, text).await?;
+                Ok(Found {
+                    identity: identity_of(&path).await?,
+                    source: Source::File(path),
+                    folder: session_media(&target.session),
+                    duration: None,
+                })
+            }
+        }
+    }
+
+    /// What a media error means for the model. What only the operator can use goes to the log.
+    fn told(&self, error: &MediaError) -> BackendError {
+        let short = |text: &str| {
+            let text = text.replace(self.config.video_folder.as_str(), "…");
+            let skipped = text.chars().count().saturating_sub(WORDS_SHOWN);
+            text.chars().skip(skipped).collect::<String>()
+        };
+        let words = match error {
+            MediaError::Cancelled => return BackendError::Cancelled,
+            MediaError::Refused { refusal, .. } => format!("the file cannot be used: {refusal}"),
+            MediaError::Start { program, .. } => format!(
+                "`{}` could not be started on this engine; its operator can find the reason with `ambientctl doctor`",
+                program.file_name().unwrap_or_default()
+            ),
+            MediaError::Exit { program, stderr_tail, .. } => {
+                format!("`{}` failed: {}", program.file_name().unwrap_or_default(), short(stderr_tail))
+            }
+            MediaError::TimedOut { limit, .. } => {
+                format!("the media work took longer than {limit:?} and was ended; ask for a shorter window")
+            }
+            MediaError::Undecodable { at, stderr_tail } => {
+                format!("no picture could be decoded at {at} s: {}", short(stderr_tail))
+            }
+            MediaError::File { action, source } => format!("could not {action}: {}", source.kind()),
+            MediaError::BadPicture { reason, .. } => format!("could not read the picture: {}", short(reason)),
+            // These speak of times and sizes alone; a kind that is added later is kept free of paths all the same.
+            _ => short(&error.to_string()),
+        };
+        if matches!(
+            error,
+            MediaError::Start { .. } | MediaError::Exit { .. } | MediaError::File { .. } | MediaError::TimedOut { .. }
+        ) {
+            tracing::warn!(error = %chain(error), "media work failed");
+        }
+        BackendError::Media(words)
+    }
+
+    fn local(path: Utf8PathBuf, mime_type: &str) -> MediaRef {
+        MediaRef::Local { path, mime_type: mime_type.to_owned() }
+    }
+}
+
+#[async_trait]
+impl MediaBackend for InProcess {
+    fn name(&self) -> &'static str {
+        "inprocess"
+    }
+
+    async fn clip(&self, target: &Target, wish: &ClipWish, stop: &CancellationToken) -> Result<ClipMade, BackendError> {
+        let found = self.found(target).await?;
+        let spec = ClipSpec {
+            start: moment(wish.start)?,
+            end: moment(wish.end)?,
+            fps: wish.frames_per_second.map(rate).transpose()?,
+            max_dim: Some(wish.max_dimension),
+            max_size_bytes: Some(wish.max_size_bytes),
+            crf: wish.crf,
+        };
+        let key = (
+            "clip",
+            &found.identity,
+            (wish.start, wish.end, wish.frames_per_second),
+            (wish.max_dimension, wish.max_size_bytes, wish.crf),
+        );
+        let make = || async {
+            let clip = self.media.clip(&found.source, &spec, stop).await.map_err(|error| self.told(&error))?;
+            let facts = ClipFacts {
+                start: clip.start.as_secs_f64(),
+                end: clip.end.as_secs_f64(),
+                size_bytes: clip.size_bytes,
+                has_audio: clip.has_audio,
+            };
+            Ok((vec![Fresh { path: clip.path, extension: "mp4" }], facts))
+        };
+        let (mut paths, facts) = self.outputs.find_or_make(&found.folder.join("clips"), &key, stop, make).await?;
+        Ok(ClipMade {
+            media: Self::local(paths.pop().ok_or_else(empty)?, MP4),
+            start: facts.start,
+            end: facts.end,
+            size_bytes: facts.size_bytes,
+            has_audio: facts.has_audio,
+        })
+    }
+
+    async fn frames(
+        &self,
+        target: &Target,
+        wish: &FramesWish,
+        stop: &CancellationToken,
+    ) -> Result<Vec<FrameMade>, BackendError> {
+        let found = self.found(target).await?;
+        let end = if let Some(end) = wish.end.or(found.duration) {
+            end
+        } else {
+            let probe = self.media.probe(&found.source, stop).await.map_err(|error| self.told(&error))?;
+            probe.duration.as_secs_f64()
+        };
+        let spec = FramesSpec {
+            pick: Pick::Window {
+                start: moment(wish.start)?,
+                end: moment(end)?,
+                fps: rate(wish.frames_per_second)?,
+                max_frames: wish.max_frames,
+            },
+            max_dim: Some(wish.max_dimension),
+            jpeg_quality: JPEG_QUALITY,
+        };
+        let key = (
+            "frames",
+            &found.identity,
+            (wish.start, end, wish.frames_per_second),
+            (wish.max_frames, wish.max_dimension, JPEG_QUALITY),
+        );
+        let make = || async {
+            let taken = self.media.frames(&found.source, &spec, stop).await.map_err(|error| self.told(&error))?;
+            let facts = FrameFacts {
+                times: taken.frames.iter().map(|frame| frame.timestamp.as_secs_f64()).collect(),
+                width: taken.size.width,
+                height: taken.size.height,
+            };
+            let fresh = taken.frames.into_iter().map(|frame| Fresh { path: frame.path, extension: "jpg" });
+            Ok((fresh.collect(), facts))
+        };
+        let (paths, facts) = self.outputs.find_or_make(&found.folder.join("frames"), &key, stop, make).await?;
+        let frames = paths.into_iter().zip(&facts.times).map(|(path, time)| FrameMade {
+            media: Self::local(path, JPEG),
+            time: *time,
+            width: facts.width,
+            height: facts.height,
+        });
+        Ok(frames.collect())
+    }
+
+    async fn annotate(
+        &self,
+        target: &Target,
+        time: f64,
+        boxes: &[BoxWish],
+        max_dimension: u32,
+        stop: &CancellationToken,
+    ) -> Result<AnnotatedMade, BackendError> {
+        let found = self.found(target).await?;
+        let marks = boxes.iter().map(|wish| {
+            let [y_min, x_min, y_max, x_max] = wish.corners;
+            Mark { shape: Shape::Box { y_min, x_min, y_max, x_max }, label: wish.label.clone() }
+        });
+        let spec = AnnotateSpec {
+            at: moment(time)?,
+            marks: marks.collect(),
+            grid: Grid::Thousandths,
+            max_dim: Some(max_dimension),
+            jpeg_quality: JPEG_QUALITY,
+        };
+        let drawn: Vec<_> = boxes.iter().map(|wish| (wish.corners, &wish.label)).collect();
+        let key = ("annotated", &found.identity, time, (max_dimension, JPEG_QUALITY), drawn);
+        let make = || async {
+            let made = self.media.annotate(&found.source, &spec, stop).await.map_err(|error| self.told(&error))?;
+            let boxes = made.marks.iter().map(|mark| mark.pixel_box);
+            let facts = AnnotatedFacts {
+                time: made.timestamp.as_secs_f64(),
+                width: made.width,
+                height: made.height,
+                pixel_boxes: boxes.map(|edges| [edges.x_min, edges.y_min, edges.x_max, edges.y_max]).collect(),
+            };
+            Ok((vec![Fresh { path: made.path, extension: "jpg" }], facts))
+        };
+        let (mut paths, facts) = self.outputs.find_or_make(&found.folder.join("annotated"), &key, stop, make).await?;
+        let media = Self::local(paths.pop().ok_or_else(empty)?, JPEG);
+        Ok(AnnotatedMade {
+            frame: FrameMade { media, time: facts.time, width: facts.width, height: facts.height },
+            pixel_boxes: facts.pixel_boxes,
+        })
+    }
+
+    async fn read_image(
+        &self,
+        target: &Target,
+        path: &str,
+        max_dimension: u32,
+        stop: &CancellationToken,
+    ) -> Result<FrameMade, BackendError> {
+        let path = self.workspaces.confine(&target.session, path).await?;
+        let key = ("image", identity_of(&path).await?, max_dimension, JPEG_QUALITY);
+        let make = || async {
+            let spec = ImageSpec { max_dim: Some(max_dimension), jpeg_quality: JPEG_QUALITY };
+            let picture = self.media.read_image(&path, &spec, stop).await.map_err(|error| self.told(&error))?;
+            Ok((vec![Fresh { path: picture.path, extension: "jpg" }], (picture.width, picture.height)))
+        };
+        let folder = session_media(&target.session).join("images");
+        let (mut paths, (width, height)) = self.outputs.find_or_make(&folder, &key, stop, make).await?;
+        Ok(FrameMade { media: Self::local(paths.pop().ok_or_else(empty)?, JPEG), time: 0.0, width, height })
+    }
+
+    async fn shell(
+        &self,
+        target: &Target,
+        wish: &ShellWish,
+        stop: &CancellationToken,
+    ) -> Result<ShellDone, BackendError> {
+        let Some(shell) = &self.shell else {
+            return Err(BackendError::Media("there is no shell on this engine".to_owned()));
+        };
+        let folder = self.workspaces.open(&target.session).await?;
+        // A command may do without the video, so one that is gone does not keep it from running.
+        if let Ok((source, _record)) = self.video(&target.video).await {
+            self.workspaces.link(&target.session, &source).await?;
+        }
+        shell.run(&target.session, &folder, wish, stop).await
+    }
+
+    async fn upload_artifact(
+        &self,
+        _target: &Target,
+        _path: &str,
+        _name: Option<&str>,
+        _stop: &CancellationToken,
+    ) -> Result<ArtifactMade, BackendError> {
+        Err(BackendError::Media("S3 is not configured, so upload_artifact is unavailable.".to_owned()))
+    }
+
+    async fn source_hint(&self, target: &Target) -> Option<String> {
+        self.shell.as_ref()?;
+        let (source, _record) = self.video(&target.video).await.ok()?;
+        Some(self.workspaces.link(&target.session, &source).await.ok()?.into_string())
+    }
+
+    async fn end_session(&self, session: &SessionId) -> Result<(), BackendError> {
+        if let Some(shell) = &self.shell {
+            shell.end_session(session).await;
+        }
+        self.workspaces.remove(session).await?;
+        remove_folder(self.config.video_folder.join(session_media(session))).await.map_err(|error| {
+            tracing::warn!(session.id = %session, %error, "media of a session could not be removed");
+            BackendError::Media("the session's media could not be removed".to_owned())
+        })
+    }
+
+    async fn read(&self, media: &MediaRef) -> Result<Bytes, BackendError> {
+        self.outputs.read(media).await
+    }
+
+    async fn link(&self, _media: &MediaRef, _ttl: Duration) -> Result<Option<String>, BackendError> {
+        Ok(None)
+    }
+
+    async fn source(&self, video: &VideoId) -> Result<(MediaRef, u64), BackendError> {
+        let (_path, record) = self.video(video).await?;
+        Ok((Self::local(file_name(&record).into(), &record.mime_type), record.size_bytes))
+    }
+
+    fn workspace(&self, session: &SessionId) -> Option<Utf8PathBuf> {
+        Some(self.workspaces.folder(session))
+    }
+}
+
+/// What a video's file is called in the video folder.
+fn file_name(record: &FileRecord) -> String {
+    format!("{}{}", record.id, record.extension)
+}
+
+fn session_media(session: &SessionId) -> Utf8PathBuf {
+    Utf8Path::new(SESSION_MEDIA).join(session.as_str())
+}
+
+async fn identity_of(path: &Utf8Path) -> Result<Identity, BackendError> {
+    let facts = fs_err::tokio::metadata(path)
+        .await
+        .map_err(|error| BackendError::Path(format!("cannot be read: {}", error.kind())))?;
+    Ok(Identity::File {
+        path: path.to_owned(),
+        inode: facts.ino(),
+        size_bytes: facts.len(),
+        modified: (facts.mtime(), facts.mtime_nsec()),
+    })
+}
+
+fn moment(seconds: f64) -> Result<MediaTime, BackendError> {
+    MediaTime::from_secs_f64(seconds).map_err(|error| BackendError::Media(error.to_string()))
+}
+
+fn rate(frames_per_second: f64) -> Result<Rate, BackendError> {
+    Rate::from_f64(frames_per_second.max(SLOWEST_RATE))
+        .ok_or_else(|| BackendError::Media(format!("`{frames_per_second}` is not a number of pictures a second")))
+}
+
+fn empty() -> BackendError {
+    BackendError::Media("the media work gave no file".to_owned())
+}

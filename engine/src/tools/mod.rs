@@ -3,6 +3,25 @@
 //! A tool gets typed, checked arguments and the session's own video from its context, never from the model. What it
 //! answers is short text and references to media; bytes and links never stand in a result.
 
+mod annotate_frames;
+mod bash;
+mod call;
+mod citations;
+mod draw_bounding_box;
+mod draw_point;
+mod focus_clip;
+mod grab_frames;
+mod input;
+mod prompts;
+mod read_image;
+mod schema;
+mod search_clip;
+mod times;
+pub mod toolbox;
+mod upload_artifact;
+mod watch;
+mod window;
+
 use std::sync::Arc;
 
 use serde_json::{Map, Value};

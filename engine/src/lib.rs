@@ -4,12 +4,17 @@
 //! appended to the store by the one writer of its session, then published by the broker.
 
 pub mod agent;
+pub mod api;
 pub mod backend;
 pub mod broker;
+pub mod built_in;
 pub mod clock;
 pub mod events;
 pub mod ids;
+pub mod ingest;
 pub mod lifecycle;
+pub mod outbound;
+pub mod secrets;
 pub mod sessions;
 pub mod store;
 pub mod tools;

@@ -4,13 +4,14 @@
 //! of this machine and its network are refused unless the operator allows them, redirects are not followed, and the
 //! engine's own key never goes there, because an endpoint holds address and key together.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use secrecy::SecretString;
 use url::{Host, Url};
 
 use super::error::ModelError;
+use crate::outbound::is_public;
 
 /// A model and where it is asked.
 #[derive(Clone, Debug)]
@@ -122,52 +123,6 @@ impl Resolve for PublicOnly {
             Ok(Box::new(found.into_iter()) as Addrs)
         })
     }
-}
-
-/// Whether an address is one that anybody on the Internet may have.
-fn is_public(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) => is_public_v6(address),
-    }
-}
-
-fn is_public_v4(address: Ipv4Addr) -> bool {
-    let [first, second, third, _] = address.octets();
-    !(address.is_private()
-        || address.is_loopback()
-        || address.is_link_local()
-        || address.is_unspecified()
-        || address.is_broadcast()
-        || address.is_multicast()
-        || address.is_documentation()
-        || first == 0
-        || first >= 240
-        || (first == 100 && (64..128).contains(&second))     // carrier-grade NAT
-        || (first == 198 && (18..20).contains(&second))      // benchmarks
-        || (first == 192 && second == 0 && third == 0)) // protocol assignments
-}
-
-fn is_public_v6(address: Ipv6Addr) -> bool {
-    let first = address.segments()[0];
-    // 6to4 and NAT64 carry an IPv4 address that has to be public itself.
-    let carried = match address.segments() {
-        [0x2002, high, low, ..] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
-            let [a, b] = high.to_be_bytes();
-            let [c, d] = low.to_be_bytes();
-            Some(Ipv4Addr::new(a, b, c, d))
-        }
-        _ => None,
-    };
-    if let Some(carried) = carried {
-        return is_public_v4(carried);
-    }
-    !(address.is_loopback()
-        || address.is_unspecified()
-        || address.is_multicast()
-        || first & 0xfe00 == 0xfc00                          // unique local
-        || first & 0xffc0 == 0xfe80                          // link local
-        || (first == 0x2001 && address.segments()[1] == 0xdb8))
 }
 
 #[cfg(test)]

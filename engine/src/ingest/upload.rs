@@ -1,0 +1,500 @@
+//! Taking in a video: streamed to disk while it is hashed, looked at, and only then given its name.
+//!
+//! The id of a video comes from its bytes, so the same bytes are one file however often and by how many at once they are
+//! sent; sending them again repairs what is missing. Until a video is accepted it lives under a temporary name that goes
+//! away by itself: a cut, cancelled or refused upload and a full disk leave nothing behind. Memory stays the same for any
+//! size: a few pieces are on their way to one thread that hashes and writes.
+
+use std::io::{self, Read, Seek, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ambient_media::{Acceptance, Media, MediaError, Probe, Refusal, Source};
+use aws_lc_rs::digest::{Context, SHA256};
+use bytes::Bytes;
+use camino::{Utf8Path, Utf8PathBuf};
+use jiff::Timestamp;
+use tempfile::{NamedTempFile, TempPath};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::form::{Form, FormError, PartHead};
+use super::hash::{hex, video_id};
+use super::kind::{Kind, file_name, kind_of};
+use crate::broker::{Broker, Job};
+use crate::clock::Clock;
+use crate::ids::VideoId;
+use crate::store::records::{FileRecord, FileSource, MediaFacts, Metadata, WorkStatus};
+use crate::store::{Inserted, Store, StoreError, Window, chain};
+
+/// Uploads that are not accepted yet, inside `VIDEO_FOLDER` so that giving the name is a rename.
+const INCOMING: &str = ".incoming";
+/// Pieces on their way to the disk. A piece is what one read from the socket gave, up to some hundred kilobytes.
+const PIECES_ON_THE_WAY: usize = 8;
+/// What is read of a file to name its kind.
+const HEAD_BYTES: usize = 4096;
+/// A temporary file that nobody wrote to for so long belongs to an engine that died.
+const LEFT_OVER_AFTER: Duration = Duration::from_hours(1);
+/// How often a record is read and written again when others get in between.
+const REPAIR_TRIES: u32 = 8;
+/// A form field that is not the file.
+const FIELD_BYTES: usize = 64 << 10;
+/// How long a file may be asked to live, in seconds: an hour to 90 days.
+const EXPIRY_SECONDS: std::ops::RangeInclusive<u64> = 3600..=7_776_000;
+
+/// Why a video was not taken in.
+#[derive(Debug, thiserror::Error)]
+pub enum UploadError {
+    /// The body is no form, or was cut off.
+    #[error(transparent)]
+    Form(#[from] FormError),
+    /// The form has no file.
+    #[error("multipart form must include a file part")]
+    NoFile,
+    /// The file has no bytes.
+    #[error("uploaded file is empty")]
+    Empty,
+    /// A form field beside the file does not fit.
+    #[error("{0}")]
+    Field(String),
+    /// Larger than `MAX_UPLOAD_BYTES`.
+    #[error("the uploaded file is larger than {limit_bytes} bytes")]
+    TooLarge {
+        /// The limit.
+        limit_bytes: u64,
+    },
+    /// We do not work with it.
+    #[error("the uploaded file was refused: {0}")]
+    Refused(Refusal),
+    /// No room.
+    #[error("the disk of `VIDEO_FOLDER` is full")]
+    DiskFull,
+    /// The disk failed otherwise.
+    #[error("could not {doing}")]
+    Disk {
+        /// What was attempted.
+        doing: &'static str,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// The look at the video failed, for no fault of the video.
+    #[error("could not look at the video")]
+    Probe(#[source] MediaError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+fn disk(doing: &'static str) -> impl FnOnce(io::Error) -> UploadError {
+    move |source| match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => UploadError::DiskFull,
+        _ => UploadError::Disk { doing, source },
+    }
+}
+
+/// Takes in videos, and knows where they lie. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Uploads {
+    parts: Arc<Parts>,
+}
+
+#[derive(Debug)]
+struct Parts {
+    folder: Utf8PathBuf,
+    limit_bytes: u64,
+    media: Media,
+    store: Arc<dyn Store>,
+    broker: Arc<dyn Broker>,
+    clock: Clock,
+}
+
+/// A form's file, on disk under a name that goes away by itself.
+#[derive(Debug)]
+struct Received {
+    path: TempPath,
+    head: Vec<u8>,
+    sha256: String,
+    size_bytes: u64,
+}
+
+/// What the form says besides the file.
+#[derive(Debug, Default)]
+struct Said {
+    part: PartHead,
+    lives: Option<Duration>,
+}
+
+impl Uploads {
+    /// Uploads into `folder`, which is made when it is missing.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn new(
+        folder: &Utf8Path,
+        limit_bytes: u64,
+        media: Media,
+        store: Arc<dyn Store>,
+        broker: Arc<dyn Broker>,
+        clock: Clock,
+    ) -> io::Result<Self> {
+        fs_err::create_dir_all(folder.join(INCOMING))?;
+        let parts = Parts { folder: folder.to_owned(), limit_bytes, media, store, broker, clock };
+        Ok(Self { parts: Arc::new(parts) })
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.parts.clock.now()
+    }
+
+    pub(super) fn store(&self) -> &dyn Store {
+        self.parts.store.as_ref()
+    }
+
+    /// Where a file lies on this host, if it is here.
+    pub fn local_path(&self, id: &VideoId, extension: &str) -> Utf8PathBuf {
+        self.parts.folder.join(format!("{id}{extension}"))
+    }
+
+    /// Takes in the first file of a form.
+    ///
+    /// # Errors
+    /// When there is none, it is not a video that we work with, or something fails; then nothing is left behind.
+    pub async fn receive(&self, form: &mut Form) -> Result<FileRecord, UploadError> {
+        let mut said = Said::default();
+        let mut received = None;
+        while let Some(part) = form.next_part().await? {
+            if received.is_none() && part.is_file() {
+                received = Some(self.write(form).await?);
+                said.part = part;
+            } else {
+                let text = small_field(form, &part).await?;
+                if part.name == "expires_in_seconds" {
+                    said.lives = Some(lifetime(&text)?);
+                }
+            }
+        }
+        let received = received.ok_or(UploadError::NoFile)?;
+        if received.size_bytes == 0 {
+            return Err(UploadError::Empty);
+        }
+        let id = video_id(&received.sha256);
+        match self.parts.store.file(&id).await? {
+            Some(known) => self.again(known, received, &said).await,
+            None => self.accept(id, received, &said).await,
+        }
+    }
+
+    /// Writes the data of the form's current part. When this future is dropped, the writer sees it and removes the file.
+    async fn write(&self, form: &mut Form) -> Result<Received, UploadError> {
+        let incoming = self.parts.folder.join(INCOMING);
+        let (pieces, from_socket) = mpsc::channel(PIECES_ON_THE_WAY);
+        let writer = tokio::task::spawn_blocking(move || write_file(incoming.as_std_path(), from_socket));
+        let mut size_bytes = 0_u64;
+        let mut failure = None;
+        while let Some(piece) = form.data().await? {
+            size_bytes += piece.len() as u64;
+            if size_bytes > self.parts.limit_bytes {
+                failure = Some(UploadError::TooLarge { limit_bytes: self.parts.limit_bytes });
+                break;
+            }
+            if pieces.send(Piece::Data(piece)).await.is_err() {
+                // The writer ended before its time, and says why below.
+                break;
+            }
+        }
+        if failure.is_none() {
+            // As above.
+            let _writer_ended = pieces.send(Piece::End).await;
+        }
+        drop(pieces);
+        let written = writer.await.map_err(|panic| UploadError::Disk {
+            doing: "write the upload",
+            source: io::Error::other(panic.to_string()),
+        })?;
+        match (failure, written) {
+            (Some(failure), _) => Err(failure),
+            (None, Ok(Some(received))) => Ok(received),
+            (None, Ok(None)) => Err(UploadError::Form(FormError::CutOff)),
+            (None, Err(source)) => Err(disk("write the upload")(source)),
+        }
+    }
+
+    /// A video that is not known: looked at, named, recorded.
+    async fn accept(&self, id: VideoId, received: Received, said: &Said) -> Result<FileRecord, UploadError> {
+        let (probe, kind) = self.look(&received).await?;
+        let now = self.parts.clock.now();
+        let record = FileRecord {
+            id: id.clone(),
+            filename: file_name(said.part.filename.as_deref(), kind),
+            mime_type: kind.mime_type.to_owned(),
+            extension: kind.extension.to_owned(),
+            size_bytes: received.size_bytes,
+            sha256: received.sha256.clone(),
+            source: FileSource::Upload,
+            source_status: WorkStatus::Ready,
+            source_error: None,
+            bucket_key: None,
+            media: Some(facts(&probe)),
+            description_status: Some(WorkStatus::Pending),
+            description: None,
+            description_error: None,
+            description_attempts: 0,
+            metadata: Metadata::new(),
+            expires_at: expiry(now, said.lives),
+            created_at: now,
+            updated_at: now,
+        };
+        let path = self.local_path(&id, kind.extension);
+        place(received.path, &path).await?;
+        match self.parts.store.insert_file(&record).await {
+            Ok(Inserted::New) => {
+                tracing::info!(file.id = %id, file.size_bytes = record.size_bytes, "video taken in");
+                self.enqueue(&id).await;
+                Ok(record)
+            }
+            Ok(Inserted::Existing(known)) => self.repaired(*known, said.lives).await,
+            Err(error) => {
+                // Without a record the file would never be found again; with one, another upload of it won.
+                if let Ok(None) = self.parts.store.file(&id).await {
+                    remove_file(&path).await;
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    async fn look(&self, received: &Received) -> Result<(Probe, Kind), UploadError> {
+        let path = Utf8Path::from_path(&received.path)
+            .ok_or_else(|| disk("name the upload")(io::Error::other("its temporary path is not UTF-8")))?;
+        let source = Source::File(path.to_owned());
+        let probe = match self.parts.media.probe(&source, &CancellationToken::new()).await {
+            Ok(probe) => probe,
+            // The video made the program run wild: its own fault.
+            Err(MediaError::TimedOut { .. } | MediaError::TooMuchOutput { .. } | MediaError::BadAnswer { .. }) => {
+                return Err(UploadError::Refused(Refusal {
+                    reason: "it cannot be examined within the engine's limits".to_owned(),
+                    remedy: "convert it with `ffmpeg -i INPUT -c:v libx264 OUTPUT.mp4` and upload that".to_owned(),
+                }));
+            }
+            Err(MediaError::Refused { refusal, .. }) => return Err(UploadError::Refused(refusal)),
+            Err(error) => return Err(UploadError::Probe(error)),
+        };
+        if let Acceptance::Refused(refusal) = &probe.acceptance {
+            return Err(UploadError::Refused(refusal.clone()));
+        }
+        let kind = kind_of(probe.container.as_deref().unwrap_or_default(), &received.head);
+        Ok((probe, kind))
+    }
+
+    /// The same bytes once more: whatever is missing is put right.
+    async fn again(&self, known: FileRecord, received: Received, said: &Said) -> Result<FileRecord, UploadError> {
+        let path = self.local_path(&known.id, &known.extension);
+        let is_whole = fs_err::tokio::metadata(&path).await.is_ok_and(|facts| facts.len() == received.size_bytes);
+        if !is_whole {
+            place(received.path, &path).await?;
+            tracing::info!(file.id = %known.id, "the local copy of a video is back");
+        }
+        self.repaired(known, said.lives).await
+    }
+
+    /// Brings a record to what a fresh upload would have given, except for what already works.
+    async fn repaired(&self, known: FileRecord, lives: Option<Duration>) -> Result<FileRecord, UploadError> {
+        let mut current = known;
+        for _ in 0..REPAIR_TRIES {
+            let now = self.parts.clock.now();
+            let mut next = current.clone();
+            next.source_status = WorkStatus::Ready;
+            next.source_error = None;
+            // The longer life wins.
+            next.expires_at = next.expires_at.and_then(|at| expiry(now, lives).map(|wanted| at.max(wanted)));
+            if matches!(next.description_status, None | Some(WorkStatus::Failed)) {
+                next.description_status = Some(WorkStatus::Pending);
+                next.description_error = None;
+                next.description_attempts = 0;
+            }
+            let is_changed = next != current;
+            if is_changed {
+                next.updated_at = after(current.updated_at, now);
+            }
+            if !is_changed || self.parts.store.update_file(&next, current.updated_at).await? {
+                if next.description_status == Some(WorkStatus::Pending) {
+                    // The first job may have been lost; a second one finds nothing left to do.
+                    self.enqueue(&next.id).await;
+                }
+                return Ok(next);
+            }
+            match self.parts.store.file(&current.id).await? {
+                Some(read_again) => current = read_again,
+                // Deleted in this moment: what stays is the answer that it was here.
+                None => return Ok(next),
+            }
+        }
+        Ok(current)
+    }
+
+    /// Asks for the background work. A job that is not taken is found by the sweep.
+    pub async fn enqueue(&self, id: &VideoId) {
+        if let Err(error) = self.parts.broker.enqueue(&Job::Ingest { video: id.clone() }, Duration::ZERO).await {
+            tracing::warn!(file.id = %id, error = %chain(&error), "a job was not queued; the next sweep finds it");
+        }
+    }
+
+    /// Deletes a file: its record, its local copy and the folder of media made from it. `false` when there is none.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn delete(&self, id: &VideoId) -> Result<bool, StoreError> {
+        let Some(file) = self.parts.store.file(id).await? else { return Ok(false) };
+        if !self.parts.store.delete_file(id).await? {
+            return Ok(false);
+        }
+        remove_file(&self.local_path(id, &file.extension)).await;
+        let folder = self.parts.folder.join(id.as_str());
+        match fs_err::tokio::remove_dir_all(&folder).await {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => tracing::warn!(file.id = %id, error = %chain(&error), "a folder of media was not removed"),
+        }
+        tracing::info!(file.id = %id, "file deleted");
+        Ok(true)
+    }
+
+    /// Deletes files past their time and what dead engines left of uploads. Idempotent; for a recurring task.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn sweep(&self) -> Result<(), StoreError> {
+        self.remove_left_overs().await;
+        let mut window = Window { limit: 500, ascending: true, after: None, before: None };
+        loop {
+            let page = self.parts.store.files(&window).await?;
+            let now = self.parts.clock.now();
+            for file in page.items.iter().filter(|file| is_expired(file, now)) {
+                self.delete(&file.id).await?;
+            }
+            let Some(last) = page.items.last().filter(|_| page.has_more) else { return Ok(()) };
+            window.after = Some(crate::store::Position { at: last.created_at, id: last.id.to_string() });
+        }
+    }
+
+    async fn remove_left_overs(&self) {
+        let Ok(mut entries) = fs_err::tokio::read_dir(self.parts.folder.join(INCOMING)).await else { return };
+        while let Ok(Some(entry)) = entries.next_entry().await {
+            let age =
+                entry.metadata().await.and_then(|facts| facts.modified()).map(|at| at.elapsed().unwrap_or_default());
+            if age.is_ok_and(|age| age > LEFT_OVER_AFTER)
+                && let Ok(path) = Utf8PathBuf::from_path_buf(entry.path())
+            {
+                remove_file(&path).await;
+            }
+        }
+    }
+}
+
+/// Whether a file's time is over.
+pub fn is_expired(file: &FileRecord, now: Timestamp) -> bool {
+    file.expires_at.is_some_and(|at| at <= now)
+}
+
+fn expiry(now: Timestamp, lives: Option<Duration>) -> Option<Timestamp> {
+    lives.and_then(|lives| now.checked_add(lives).ok())
+}
+
+/// A later time than `before`: the next writer compares with it.
+pub(super) fn after(before: Timestamp, now: Timestamp) -> Timestamp {
+    now.max(before.checked_add(Duration::from_micros(1)).unwrap_or(before))
+}
+
+fn facts(probe: &Probe) -> MediaFacts {
+    let video = probe.video.as_ref();
+    MediaFacts {
+        duration_seconds: probe.duration.as_secs_f64(),
+        width: video.map_or(0, |video| video.size.width),
+        height: video.map_or(0, |video| video.size.height),
+        frames_per_second: video.map_or(0.0, |video| video.rate.as_f64()),
+        has_audio: probe.has_audio(),
+        video_codec: video.map_or_else(String::new, |video| video.codec.clone()),
+        container: probe.container.clone().unwrap_or_default(),
+    }
+}
+
+async fn small_field(form: &mut Form, part: &PartHead) -> Result<String, UploadError> {
+    let mut bytes = Vec::new();
+    while let Some(piece) = form.data().await? {
+        // Further files are read past; a field has to be small.
+        if bytes.len() + piece.len() <= FIELD_BYTES {
+            bytes.extend_from_slice(&piece);
+        } else if !part.is_file() {
+            let name: String = part.name.chars().take(80).collect();
+            return Err(UploadError::Field(format!("the form field `{name}` is longer than {FIELD_BYTES} bytes")));
+        }
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn lifetime(text: &str) -> Result<Duration, UploadError> {
+    let seconds = text.trim().parse().ok().filter(|seconds| EXPIRY_SECONDS.contains(seconds));
+    seconds.map(Duration::from_secs).ok_or_else(|| {
+        UploadError::Field(format!(
+            "`expires_in_seconds` must be a whole number from {} (an hour) to {} (90 days)",
+            EXPIRY_SECONDS.start(),
+            EXPIRY_SECONDS.end()
+        ))
+    })
+}
+
+/// Gives an upload its name. Whoever looks finds either the whole file or none.
+async fn place(upload: TempPath, path: &Utf8Path) -> Result<(), UploadError> {
+    let path = path.to_owned();
+    let placed = tokio::task::spawn_blocking(move || {
+        upload.persist(&path).map_err(|error| error.error)?;
+        let folder = path.parent().unwrap_or(Utf8Path::new("."));
+        fs_err::File::open(folder)?.sync_all()
+    });
+    match placed.await {
+        Ok(placed) => placed.map_err(disk("store the upload")),
+        Err(panic) => Err(disk("store the upload")(io::Error::other(panic.to_string()))),
+    }
+}
+
+async fn remove_file(path: &Utf8Path) {
+    match fs_err::tokio::remove_file(path).await {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => tracing::warn!(error = %chain(&error), "a file was not removed"),
+    }
+}
+
+/// What goes to the writer.
+enum Piece {
+    Data(Bytes),
+    /// The part is whole. A channel that closes without this means that the upload broke off.
+    End,
+}
+
+/// Hashes and writes what comes, on a thread of its own. `None` when the upload broke off.
+fn write_file(folder: &Path, mut pieces: mpsc::Receiver<Piece>) -> io::Result<Option<Received>> {
+    let mut file = NamedTempFile::with_prefix_in("upload-", folder)?;
+    let mut hash = Context::new(&SHA256);
+    let mut size_bytes = 0;
+    loop {
+        match pieces.blocking_recv() {
+            Some(Piece::Data(bytes)) => {
+                hash.update(&bytes);
+                file.write_all(&bytes)?;
+                size_bytes += bytes.len() as u64;
+            }
+            Some(Piece::End) => break,
+            // The temporary file goes with its handle.
+            None => return Ok(None),
+        }
+    }
+    file.as_file().sync_data()?;
+    let mut head = Vec::new();
+    file.rewind()?;
+    file.as_file_mut().take(HEAD_BYTES as u64).read_to_end(&mut head)?;
+    let sha256 = hex(&hash.finish());
+    Ok(Some(Received { path: file.into_temp_path(), head, sha256, size_bytes }))
+}

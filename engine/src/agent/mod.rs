@@ -2,17 +2,30 @@
 //!
 //! From the wire inwards: [`error`], [`wire`], [`stream`], [`quirks`], [`endpoint`] and [`client`] speak to any
 //! OpenAI-compatible server; [`catalogue`], [`usage`], [`plan`] and [`resolve`] know models, prices and how media reaches
-//! them; [`vision`] and [`describe`] are single questions with media.
+//! them; [`vision`] and [`describe`] are single questions with media. A run is [`run`] or `fast`, made of `conversation`
+//! (history and store in step), `context` (what stands at the front), `call` (one question, retries included), `round`
+//! (tool calls) and `history` (the stored conversation as the model gets it).
 
+mod call;
 pub mod catalogue;
 pub mod client;
+pub mod config;
+mod context;
+mod conversation;
 pub mod describe;
 pub mod endpoint;
 pub mod error;
+mod fast;
+mod history;
 pub mod plan;
+mod prompts;
 pub mod quirks;
 pub mod resolve;
+pub mod retry;
+mod round;
+pub mod run;
 pub mod stream;
+pub mod structured;
 pub mod usage;
 pub mod vision;
 pub mod wire;

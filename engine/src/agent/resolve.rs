@@ -38,6 +38,7 @@ pub struct Resolver {
     session: Option<SessionId>,
     link_ttl: Duration,
     inline_limit: u64,
+    links: bool,
     cache: Option<Arc<Mutex<Cache>>>,
 }
 
@@ -64,13 +65,20 @@ impl Resolver {
         session: Option<SessionId>,
         link_ttl: Duration,
     ) -> Self {
-        Self { backend, store, session, link_ttl, inline_limit: INLINE_LIMIT_BYTES, cache: None }
+        Self { backend, store, session, link_ttl, inline_limit: INLINE_LIMIT_BYTES, links: true, cache: None }
     }
 
     /// The same for one run, which asks for the same media again in each turn.
     #[must_use]
     pub fn for_run(&self, backend: Arc<dyn MediaBackend>, session: SessionId) -> Self {
         Self { backend, session: Some(session), cache: Some(Arc::default()), ..self.clone() }
+    }
+
+    /// The same, sending bytes even where a link could be had.
+    #[must_use]
+    pub fn with_inline_media(mut self, inline: bool) -> Self {
+        self.links = !inline;
+        self
     }
 
     /// The address of a medium, at most `limit` characters long.
@@ -124,7 +132,7 @@ impl Resolver {
                 }
             }
             MediaRef::Local { mime_type, .. } | MediaRef::Object { mime_type, .. } => {
-                match self.backend.link(media, self.link_ttl).await {
+                match if self.links { self.backend.link(media, self.link_ttl).await } else { Ok(None) } {
                     Ok(Some(link)) => return Ok(link),
                     Ok(None) => {}
                     Err(failure) => tracing::warn!(error = %failure, "no link to a medium; its bytes are sent instead"),

@@ -107,6 +107,9 @@ pub enum EventBody {
         model: String,
         /// Ours: US dollars, null when the price is not known.
         cost: Option<f64>,
+        /// Ours: the server did not count, so the usage is estimated from the length of the texts.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        estimated: bool,
     },
 }
 

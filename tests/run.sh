@@ -81,10 +81,27 @@ sdk_kit() {
     return "$status"
 }
 
-# One database for this step alone, so that nothing of another step is in it.
-sdk_kit_on_postgres_and_redis() {
-    "$(postgres_bin)/createdb" --maintenance-db "$AMBIENT_TEST_POSTGRES_URL" --host 127.0.0.1 --port "$postgres_port" --username ambient kit
-    sdk_kit "$sdk" core,llm DATABASE_URL="${AMBIENT_TEST_POSTGRES_URL%/*}/kit" REDIS_URL="${AMBIENT_TEST_REDIS_URL%/*}/9"
+# Two engines over one PostgreSQL, one Redis and one video folder; each connection goes to the other engine than the one
+# before. The database is for this step alone, so that nothing of another step is in it.
+sdk_kit_on_two_engines() {
+    local shared first second status=0
+    "$(postgres_bin)/createdb" --host 127.0.0.1 --port "$postgres_port" --username ambient kit
+    shared=(DATABASE_URL="${AMBIENT_TEST_POSTGRES_URL%/*}/kit" REDIS_URL="${AMBIENT_TEST_REDIS_URL%/*}/9" VIDEO_FOLDER="$work/shared-videos")
+    mkdir -p "$work/shared-videos"
+    start_model
+    start_engine "${shared[@]}"
+    first=$engine_url
+    local first_home=$engine_home
+    start_engine "${shared[@]}"
+    second=$engine_url
+    start_round_robin "$first" "$second"
+    SDK_VERSION=$sdk KIT_GROUP=core,llm counted "$root/tests/sdk/run.sh" "$round_robin_url" dev-token "$clip" || status=$?
+    log_is_clean || status=1
+    if [ "$status" != 0 ]; then
+        engine_log
+        engine_home=$first_home engine_log
+    fi
+    return "$status"
 }
 
 # Odd and broken requests made from the API description: whatever is sent, no answer is a 5xx.
@@ -166,7 +183,7 @@ step "release binary" release_binary
 if [ "$step_status" = 0 ]; then
     maybe "SDK $sdk: every case" sdk_kit "$sdk" core,llm
     maybe "SDK $sdk: what the model is sent" sdk_kit "$sdk" wire MAX_CLIPS_PER_PROMPT=2 MAX_FRAMES_PER_PROMPT=8
-    maybe "SDK $sdk: on PostgreSQL and Redis" sdk_kit_on_postgres_and_redis
+    maybe "SDK $sdk: two engines, PostgreSQL and Redis" sdk_kit_on_two_engines
     for version in "${older_sdks[@]}"; do
         maybe "SDK $version: what needs no model" sdk_kit "$version" core
     done

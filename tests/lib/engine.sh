@@ -76,6 +76,15 @@ start_engine() {
     engine_url=${engine_url##* }
 }
 
+# start_round_robin URL…   one address for several engines; sets round_robin_url.
+start_round_robin() {
+    local out=$work/round_robin.out
+    : >"$out"
+    python3 "$root/tests/lib/round_robin.py" "$@" >"$out" 2>"$work/round_robin.log" &
+    step_processes+=($!)
+    round_robin_url=$(first_line "$out" $!) || { cat "$work/round_robin.log" >&2; die "the balancer did not start"; }
+}
+
 # The end of the engine's log, for a step that failed.
 engine_log() {
     printf '\n--- the end of the log of the engine\n' >&2

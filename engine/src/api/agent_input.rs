@@ -14,7 +14,7 @@ use crate::store::records::{AgentEndpoint, AgentModel, AgentTool, Metadata};
 
 const NAME: std::ops::RangeInclusive<usize> = 1..=256;
 const DESCRIPTION: std::ops::RangeInclusive<usize> = 0..=2048;
-const SYSTEM: std::ops::RangeInclusive<usize> = 0..=100_000;
+pub(super) const SYSTEM: std::ops::RangeInclusive<usize> = 0..=100_000;
 const MODEL_ID: std::ops::RangeInclusive<usize> = 1..=256;
 const MODEL_KEY: std::ops::RangeInclusive<usize> = 0..=4096;
 

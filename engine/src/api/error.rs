@@ -46,6 +46,18 @@ pub enum ApiError {
         /// The SDK's `details.error_code`, where it has one.
         code: Option<&'static str>,
     },
+    /// The request names something that is not there.
+    #[error("{message}")]
+    Unknown {
+        /// For the client.
+        message: String,
+    },
+    /// The engine takes no new work.
+    #[error("{message}")]
+    ShuttingDown {
+        /// For the client.
+        message: String,
+    },
     /// There is no such route.
     #[error("no route `{method} {path}`{hint}")]
     NoRoute {
@@ -160,12 +172,16 @@ impl ApiError {
         match self {
             Self::Invalid { .. } => (StatusCode::BAD_REQUEST, "invalid_request_error"),
             Self::MissingKey | Self::WrongKey => (StatusCode::UNAUTHORIZED, "authentication_error"),
-            Self::NotFound { .. } | Self::NoRoute { .. } => (StatusCode::NOT_FOUND, "not_found_error"),
+            Self::NotFound { .. } | Self::Unknown { .. } | Self::NoRoute { .. } => {
+                (StatusCode::NOT_FOUND, "not_found_error")
+            }
             Self::WrongMethod { .. } => (StatusCode::METHOD_NOT_ALLOWED, "invalid_request_error"),
             Self::Conflict { .. } => (StatusCode::CONFLICT, "conflict_error"),
             Self::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "invalid_request_error"),
             Self::Range { .. } => (StatusCode::RANGE_NOT_SATISFIABLE, "invalid_request_error"),
-            Self::Unavailable { .. } => (StatusCode::SERVICE_UNAVAILABLE, "overloaded_error"),
+            Self::Unavailable { .. } | Self::ShuttingDown { .. } => {
+                (StatusCode::SERVICE_UNAVAILABLE, "overloaded_error")
+            }
             Self::DiskFull => (StatusCode::INSUFFICIENT_STORAGE, "api_error"),
             Self::TimedOut { .. } => (StatusCode::GATEWAY_TIMEOUT, "timeout_error"),
             Self::Internal { .. } | Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, "api_error"),
@@ -179,11 +195,13 @@ impl ApiError {
             Self::DiskFull => Some("storage_quota_exceeded"),
             Self::MissingKey
             | Self::WrongKey
+            | Self::Unknown { .. }
             | Self::NoRoute { .. }
             | Self::WrongMethod { .. }
             | Self::Conflict { .. }
             | Self::TooLarge { .. }
             | Self::Range { .. }
+            | Self::ShuttingDown { .. }
             | Self::Unavailable { .. }
             | Self::TimedOut { .. }
             | Self::Internal { .. }
@@ -222,10 +240,12 @@ impl ApiError {
             | Self::MissingKey
             | Self::WrongKey
             | Self::NotFound { .. }
+            | Self::Unknown { .. }
             | Self::NoRoute { .. }
             | Self::WrongMethod { .. }
             | Self::Conflict { .. }
             | Self::TooLarge { .. }
+            | Self::ShuttingDown { .. }
             | Self::Range { .. } => tracing::debug!(request.id = request_id, error = %self, "a request was refused"),
         }
     }
@@ -261,13 +281,14 @@ impl IntoResponse for ApiError {
         let headers = response.headers_mut();
         let again = match &self {
             Self::Conflict { again, .. } => Some(*again),
-            Self::Unavailable { .. } => Some(Again::After(Duration::from_secs(1))),
+            Self::Unavailable { .. } | Self::ShuttingDown { .. } => Some(Again::After(Duration::from_secs(1))),
             // A second try would send gigabytes again for the same answer.
             Self::DiskFull => Some(Again::Never),
             Self::Invalid { .. }
             | Self::MissingKey
             | Self::WrongKey
             | Self::NotFound { .. }
+            | Self::Unknown { .. }
             | Self::NoRoute { .. }
             | Self::WrongMethod { .. }
             | Self::TooLarge { .. }

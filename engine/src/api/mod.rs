@@ -9,13 +9,20 @@ pub mod agents;
 pub mod answer;
 pub mod auth;
 pub mod content;
+pub mod detached;
 pub mod environments;
 pub mod error;
+pub mod events;
 pub mod extract;
 pub mod files;
 pub mod health;
 pub mod openapi;
 pub mod paging;
+pub mod resources;
+pub mod retries;
+pub mod send_input;
+pub mod session_input;
+pub mod sessions;
 pub mod state;
 pub mod tools;
 pub mod wire;
@@ -49,6 +56,14 @@ fn documented_routes() -> OpenApiRouter<App> {
         .routes(routes!(files::import))
         .routes(routes!(files::retrieve, files::delete))
         .routes(routes!(content::content))
+        .routes(routes!(sessions::list, sessions::create))
+        .routes(routes!(sessions::retrieve, sessions::update, sessions::delete))
+        .routes(routes!(sessions::archive))
+        .routes(routes!(resources::list, resources::add))
+        .routes(routes!(resources::retrieve, resources::update, resources::delete))
+        .routes(routes!(resources::threads))
+        .routes(routes!(events::list, events::send))
+        .routes(routes!(events::stream))
 }
 
 /// The whole HTTP surface over `app`.

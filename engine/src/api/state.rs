@@ -6,15 +6,19 @@ use ambient_settings::Settings;
 
 use super::auth::KeyCheck;
 use super::health::ReadyChecks;
+use super::retries::RetriedSends;
 use crate::broker::Broker;
 use crate::clock::Clock;
+use crate::events::stream::Streams;
 use crate::ingest::upload::Uploads;
+use crate::lifecycle::Lifecycle;
 use crate::secrets::Secrets;
+use crate::sessions::service::Sessions;
 use crate::store::Store;
 
-/// Everything a handler may need. Cheap to clone.
+/// The parts of the engine that the HTTP surface stands on.
 #[derive(Clone, Debug)]
-pub struct App {
+pub struct AppParts {
     /// As loaded at start.
     pub settings: Arc<Settings>,
     /// Where everything is kept.
@@ -23,6 +27,35 @@ pub struct App {
     pub broker: Arc<dyn Broker>,
     /// The time.
     pub clock: Clock,
+    /// Owner of what goes on when its client hangs up.
+    pub lifecycle: Lifecycle,
+    /// Conversations.
+    pub sessions: Sessions,
+    /// Readers of their events.
+    pub streams: Streams,
+    /// Takes in videos.
+    pub uploads: Uploads,
+    /// Seals agents' keys.
+    pub secrets: Secrets,
+}
+
+/// Everything a handler may need. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct App {
+    /// As loaded at start.
+    pub settings: Arc<Settings>,
+    /// Where everything is kept.
+    pub store: Arc<dyn Store>,
+    /// The time.
+    pub clock: Clock,
+    /// Owner of what goes on when its client hangs up.
+    pub lifecycle: Lifecycle,
+    /// Conversations.
+    pub sessions: Sessions,
+    /// Readers of their events.
+    pub streams: Streams,
+    /// Sends of the last minute.
+    pub retries: RetriedSends,
     /// Takes in videos.
     pub uploads: Uploads,
     /// Seals agents' keys.
@@ -31,4 +64,34 @@ pub struct App {
     pub key: KeyCheck,
     /// What `/readyz` asks.
     pub ready: ReadyChecks,
+}
+
+impl App {
+    /// Over these parts. `/readyz` asks the store and the broker; [`ReadyChecks::with`] adds to that.
+    pub fn new(parts: AppParts) -> Self {
+        let AppParts { settings, store, broker, clock, lifecycle, sessions, streams, uploads, secrets } = parts;
+        let asked_store = Arc::clone(&store);
+        let ready = ReadyChecks::default()
+            .with("store", move || {
+                let store = Arc::clone(&asked_store);
+                async move { Ok(store.ping().await?) }
+            })
+            .with("broker", move || {
+                let broker = Arc::clone(&broker);
+                async move { Ok(broker.ping().await?) }
+            });
+        Self {
+            key: KeyCheck::new(&settings.server.api_key, settings.server.is_loopback()),
+            retries: RetriedSends::default(),
+            settings,
+            store,
+            clock,
+            lifecycle,
+            sessions,
+            streams,
+            uploads,
+            secrets,
+            ready,
+        }
+    }
 }

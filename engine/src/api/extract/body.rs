@@ -30,11 +30,15 @@ impl<S: Send + Sync, const LIMIT: usize> FromRequest<S> for Body<LIMIT> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, ApiError> {
-        bytes(request, LIMIT).await.and_then(|bytes| Fields::of_body(&bytes)).map(Self)
+        body_bytes(request, LIMIT).await.and_then(|bytes| Fields::of_body(&bytes)).map(Self)
     }
 }
 
-async fn bytes(request: Request, limit: usize) -> Result<bytes::Bytes, ApiError> {
+/// The body as it came.
+///
+/// # Errors
+/// When it is larger than `limit` bytes, or cut off.
+pub async fn body_bytes(request: Request, limit: usize) -> Result<bytes::Bytes, ApiError> {
     let too_large =
         || ApiError::TooLarge { what: "the request body", limit_bytes: limit as u64, remedy: "; send less at once" };
     let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());

@@ -269,8 +269,10 @@ impl From<StoreError> for ApiError {
 impl From<BrokerError> for ApiError {
     fn from(source: BrokerError) -> Self {
         match source {
-            BrokerError::Unavailable(_) => Self::Unavailable { what: "the broker", source: source.into() },
-            BrokerError::Address { .. } | BrokerError::Corrupt { .. } => Self::internal("use its broker", source),
+            BrokerError::Unavailable(_) | BrokerError::Connect { .. } => {
+                Self::Unavailable { what: "the broker", source: source.into() }
+            }
+            BrokerError::Address { .. } => Self::internal("use its broker", source),
         }
     }
 }

@@ -37,15 +37,14 @@ impl Ears {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new reader; `first` is called, under the lock, when the session had none.
-    pub(super) fn listen(self: &Arc<Self>, session: &SessionId, first: impl FnOnce()) -> Signals {
+    /// A new reader.
+    pub(super) fn listen(self: &Arc<Self>, session: &SessionId) -> Signals {
         let mut channels = self.channels();
         let receiver = if let Some(sender) = channels.get(session) {
             sender.subscribe()
         } else {
             let (sender, receiver) = broadcast::channel(BACKLOG);
             channels.insert(session.clone(), sender);
-            first();
             receiver
         };
         drop(channels);
@@ -60,11 +59,23 @@ impl Ears {
         }
     }
 
+    /// Tells the readers of a session that they may have missed something.
+    pub(super) fn tell_missed(&self, session: &SessionId) {
+        if let Some(sender) = self.channels().get(session) {
+            let _nobody = sender.send(Heard::Missed);
+        }
+    }
+
     /// Tells every reader that it may have missed something.
     pub(super) fn tell_all_missed(&self) {
         for sender in self.channels().values() {
             let _nobody = sender.send(Heard::Missed);
         }
+    }
+
+    /// The broker is gone: readers hear that.
+    pub(super) fn close(&self) {
+        self.channels().clear();
     }
 
     /// Whom anybody listens to.

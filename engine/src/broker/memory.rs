@@ -80,6 +80,12 @@ impl MemoryBroker {
     }
 }
 
+impl Drop for MemoryBroker {
+    fn drop(&mut self) {
+        self.ears.close();
+    }
+}
+
 impl Leases {
     /// Who has it now.
     fn holder(&self, name: &str) -> Option<&Held> {
@@ -185,7 +191,7 @@ impl Broker for MemoryBroker {
     }
 
     async fn subscribe(&self, session: &SessionId) -> Result<Signals, BrokerError> {
-        Ok(self.ears.listen(session, || {}))
+        Ok(self.ears.listen(session))
     }
 
     async fn enqueue(&self, job: &Job, delay: Duration) -> Result<(), BrokerError> {

@@ -7,6 +7,7 @@
 
 mod ears;
 mod memory;
+mod redis;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,17 +25,20 @@ use crate::store::records::EventRecord;
 pub enum BrokerError {
     /// Redis does not answer, or refused a command.
     #[error("the broker did not answer")]
-    Unavailable(#[source] redis::RedisError),
-    /// `REDIS_URL` is no address of a Redis.
+    Unavailable(#[source] ::redis::RedisError),
+    /// The first connection was not made: a start fails with this.
+    #[error("{reason}")]
+    Connect {
+        /// What is wrong and how to mend it, without the password.
+        reason: String,
+        /// What Redis or the system said.
+        #[source]
+        source: ::redis::RedisError,
+    },
+    /// `REDIS_URL` is no address of a Redis that the engine can use.
     #[error("`REDIS_URL` is not usable: {reason}")]
     Address {
         /// What is wrong, without the password.
-        reason: String,
-    },
-    /// Redis answered with something that no engine put there.
-    #[error("the broker holds something unreadable: {reason}")]
-    Corrupt {
-        /// What.
         reason: String,
     },
 }
@@ -170,8 +174,7 @@ pub trait Broker: Send + Sync + fmt::Debug {
 /// Which broker is wanted, and under which names it works.
 #[derive(Clone, Debug)]
 pub struct BrokerOptions {
-    /// Tells this engine process from every other; made of `WORKER_ID` and something random, since processes may share
-    /// the former.
+    /// Names this engine in Redis, for who looks into it (`WORKER_ID`). Processes may share it: each adds something random.
     pub engine_id: String,
     /// The stream of jobs (`INGEST_STREAM`).
     pub stream: String,
@@ -186,9 +189,7 @@ pub struct BrokerOptions {
 pub async fn connect(redis_url: Option<&str>, options: &BrokerOptions) -> Result<Arc<dyn Broker>, BrokerError> {
     match redis_url {
         None => Ok(Arc::new(memory::MemoryBroker::new())),
-        Some(_url) => Err(BrokerError::Address {
-            reason: format!("this build works without Redis: unset it (engine `{}`)", options.engine_id),
-        }),
+        Some(url) => Ok(Arc::new(self::redis::connect(url, options).await?)),
     }
 }
 

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::Stream;
 use futures::stream::unfold;
+use futures::{FutureExt as _, Stream};
 use tokio_util::sync::CancellationToken;
 
 use super::body::{EventBody, StopReason};
@@ -27,6 +27,10 @@ use crate::store::{EventFilter, EventWindow, Store, chain};
 const PING_PERIOD: Duration = Duration::from_secs(10);
 /// Events read from the store at a time.
 const PAGE: u32 = 200;
+/// Messages whose previews a reader still recognises as too late.
+const REMEMBERED_MESSAGES: usize = 64;
+/// How long a stream waits, once everything is to end, for the last words of the run under way.
+const LAST_WORDS: Duration = Duration::from_secs(8);
 /// Sessions whose read marks are remembered, so that many readers of one event store it once.
 const REMEMBERED_MARKS: usize = 10_000;
 
@@ -93,6 +97,7 @@ impl Streams {
             signals,
             ready: VecDeque::from([open_frame()]),
             previewed: HashSet::new(),
+            finished: VecDeque::new(),
             behind: true,
             ended: false,
         };
@@ -147,6 +152,8 @@ struct Reader {
     delivered: u64,
     /// Events whose preview this reader got from its start, without a gap.
     previewed: HashSet<EventId>,
+    /// The last messages given out: a preview of one of them comes too late.
+    finished: VecDeque<EventId>,
     /// The store may have events that were not given out yet.
     behind: bool,
     /// Whether a run is under way, as far as the events given out tell.
@@ -175,7 +182,7 @@ impl Reader {
             tokio::select! {
                 biased;
                 heard = self.signals.next() => self.take(heard).await,
-                () = self.streams.aborting.cancelled() => return None,
+                () = last_words(&self.streams.aborting, self.running) => return None,
                 () = self.streams.draining.cancelled(), if !self.running => return None,
                 () = tokio::time::sleep(PING_PERIOD) => return Some(ping_frame()),
             }
@@ -195,7 +202,8 @@ impl Reader {
             Ok(page) => {
                 self.behind = page.has_more;
                 if page.items.is_empty() && !matches!(self.streams.store.session(&self.id).await, Ok(Some(_))) {
-                    return false;
+                    self.take_farewell().await;
+                    return true;
                 }
                 for event in page.items {
                     self.give(&event).await;
@@ -207,6 +215,19 @@ impl Reader {
                 false
             }
         }
+    }
+
+    /// The session is gone from the store. Its last event may still be among what was heard.
+    async fn take_farewell(&mut self) {
+        while let Some(Heard::Signal(signal)) = self.signals.next().now_or_never() {
+            if let Signal::Events(events) = signal.as_ref()
+                && let Some(last) = events.iter().find(|event| event.body.ends_streams())
+            {
+                self.give(last).await;
+            }
+        }
+        self.behind = false;
+        self.ended = true;
     }
 
     async fn take(&mut self, heard: Heard) {
@@ -248,6 +269,12 @@ impl Reader {
                 self.streams.handed_out(&self.id, std::slice::from_ref(event)).await;
                 self.ended |= self.wish.until_idle && !matches!(stop_reason, StopReason::RequiresAction { .. });
             }
+            EventBody::AgentMessage { .. } | EventBody::AgentThinking { .. } => {
+                if self.finished.len() == REMEMBERED_MESSAGES {
+                    self.finished.pop_front();
+                }
+                self.finished.push_back(event.id.clone());
+            }
             body => self.ended |= body.ends_streams(),
         }
         self.ready.push_back(event_frame(event));
@@ -261,7 +288,7 @@ impl Reader {
                     "agent.thinking" => self.wish.thinking_previews,
                     _ => false,
                 };
-                if wanted {
+                if wanted && !self.finished.contains(id) {
                     self.previewed.insert(id.clone());
                     self.ready.push_back(preview_frame(preview));
                 }
@@ -272,5 +299,13 @@ impl Reader {
                 }
             }
         }
+    }
+}
+
+/// Comes when a stream has to end although a run may be under way: at once without one, else when it had time to speak.
+async fn last_words(aborting: &CancellationToken, running: bool) {
+    aborting.cancelled().await;
+    if running {
+        tokio::time::sleep(LAST_WORDS).await;
     }
 }

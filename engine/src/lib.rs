@@ -9,6 +9,7 @@ pub mod backend;
 pub mod broker;
 pub mod built_in;
 pub mod clock;
+mod engine;
 pub mod events;
 pub mod ids;
 pub mod ingest;
@@ -18,3 +19,5 @@ pub mod secrets;
 pub mod sessions;
 pub mod store;
 pub mod tools;
+
+pub use engine::{Engine, StartError, start};

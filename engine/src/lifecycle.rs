@@ -10,6 +10,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+/// How long tasks may take to end once they were told to: a run's last words, and the streams that carry them.
+const AFTER_ABORT: Duration = Duration::from_secs(15);
+
 /// Starts, counts and ends tasks. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct Lifecycle {
@@ -70,8 +73,7 @@ impl Lifecycle {
         });
     }
 
-    /// Asks everything to end: new work first, what goes on after `grace`. `false` when a task outlived both by a
-    /// second `grace`.
+    /// Asks everything to end: new work first, what goes on after `grace`. `false` when a task outlived both.
     pub async fn shut_down(&self, grace: Duration) -> bool {
         self.draining.cancel();
         self.tasks.close();
@@ -79,6 +81,6 @@ impl Lifecycle {
             return true;
         }
         self.aborting.cancel();
-        tokio::time::timeout(grace.max(Duration::from_secs(5)), self.tasks.wait()).await.is_ok()
+        tokio::time::timeout(AFTER_ABORT, self.tasks.wait()).await.is_ok()
     }
 }

@@ -70,7 +70,10 @@ fn health_of_nobody_names_the_address_and_the_remedy() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     let output = ambientctl(home.path()).arg("health").env("SERVER_PORT", &port).output().unwrap();
     let text = told(home.path(), &output).replace(&port, "[port]");
-    assert!(text.starts_with("exit: 3\n--- stdout\n--- stderr\nerror: no engine answers at `http://127.0.0.1:[port]/"), "{text}");
+    assert!(
+        text.starts_with("exit: 3\n--- stdout\n--- stderr\nerror: no engine answers at `http://127.0.0.1:[port]/"),
+        "{text}"
+    );
     assert!(text.contains("hint: start one with `ambientctl serve`"), "{text}");
 
     let output = ambientctl(home.path()).args(["health", "--json"]).env("SERVER_PORT", &port).output().unwrap();

@@ -31,6 +31,7 @@ use crate::broker::{Broker, BrokerError, BrokerOptions};
 use crate::clock::Clock;
 use crate::events::stream::Streams;
 use crate::ingest::upload::Uploads;
+use crate::ingest::{self, IngestConfig, IngestParts};
 use crate::lifecycle::Lifecycle;
 use crate::secrets::{Secrets, SecretsError};
 use crate::sessions::service::{Parts, Sessions};
@@ -169,6 +170,17 @@ pub async fn start(settings: Settings, listener: TcpListener) -> Result<Engine, 
     });
 
     lifecycle.spawn_service("cut-off runs", |draining| sessions.recover_runs(draining));
+    ingest::start(
+        &lifecycle,
+        &IngestParts {
+            store: Arc::clone(&store),
+            broker: Arc::clone(&broker),
+            backend: Arc::clone(&backend) as Arc<dyn MediaBackend>,
+            vision: Some(Arc::new(thinking.vision)),
+            clock,
+            config: IngestConfig::from_settings(&settings),
+        },
+    );
     lifecycle.spawn_service("files", |draining| every(FILE_SWEEP_PERIOD, draining, move || sweep(uploads.clone())));
     lifecycle.spawn_service("metrics", |draining| {
         every(METRICS_PERIOD, draining, || {

@@ -122,7 +122,7 @@ pub(super) const BASH: Section = Section {
             "BASH_CWD",
             Kind::Path,
             Preset::Computed("`VIDEO_FOLDER`"),
-            "The working directory of commands in-process.",
+            "Where commands work in-process: each session has a folder `sessions/ID` of its own in it.",
         ),
     ],
 };

@@ -59,8 +59,8 @@ const READ_PAUSE: Duration = Duration::from_millis(1);
 const CLOSING_PATIENCE: Duration = Duration::from_secs(2);
 /// How often orphans are looked after that nobody else buries.
 const REAPING_PERIOD: Duration = Duration::from_secs(5);
-/// How long the reaper waits for more orphans to end before it looks.
-const REAPING_PAUSE: Duration = Duration::from_millis(50);
+/// How long the reaper waits for more orphans to end before it looks through all processes.
+const REAPING_PAUSE: Duration = Duration::from_millis(250);
 
 /// Runs shell commands and owns what they leave running. Cheap to clone; the last clone takes the processes with it.
 #[derive(Clone, Debug)]

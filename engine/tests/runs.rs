@@ -241,6 +241,25 @@ async fn a_failed_run_tells_why_and_leaves_the_session_usable() {
 }
 
 #[tokio::test]
+async fn a_turn_that_was_cut_off_stands_apart_from_the_next_one() {
+    let world = world(|context: RunContext| async move {
+        context.stop.cancelled().await;
+        Ok(RunOutcome::Interrupted)
+    })
+    .await
+    .unwrap();
+    let id = world.session().await.unwrap();
+    for text in ["one", "two"] {
+        world.send(&id, vec![message(text)]).await.unwrap();
+        world.send(&id, vec![EventBody::UserInterrupt { session_thread_id: None }]).await.unwrap();
+        world.settled(&id).await.unwrap();
+    }
+    let history = world.store.messages(&id, 0).await.unwrap();
+    let roles: Vec<bool> = history.iter().map(|message| matches!(message.body, MessageBody::User { .. })).collect();
+    assert_eq!(roles, [true, false, true, false]);
+}
+
+#[tokio::test]
 async fn a_panic_fails_the_run_alone() {
     let world = world(|context| async move {
         call(&context, "any").await?;

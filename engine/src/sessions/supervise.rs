@@ -195,8 +195,8 @@ impl Sessions {
     async fn try_end(&self, writer: &RunWriter, end: &Ending) -> Result<(), RunWriteError> {
         let Some(session) = self.parts.store.session(writer.session()).await? else { return Ok(()) };
         let mut change = writer.begin();
-        if let Some(why) = end.leaves_open_calls() {
-            self.close_open_calls(&session, why, &mut change).await?;
+        if let Some(why) = end.cuts_off() {
+            self.close_history(&session, why, &mut change).await?;
         }
         let stop_reason = match end {
             Ending::Answered | Ending::Interrupted => StopReason::EndTurn,
@@ -218,11 +218,13 @@ impl Sessions {
         Ok(())
     }
 
-    /// Gives every call without a result one, so that each call has exactly one and the next request is accepted.
-    async fn close_open_calls(
+    /// Gives every call without a result one, and a message without an answer a word in the answer's place. So each call
+    /// has exactly one result, and the next message does not run into this one: strict servers want roles to alternate,
+    /// and a model that sees both as one would do again what was stopped.
+    async fn close_history(
         &self,
         session: &SessionRecord,
-        why: &str,
+        why: CutOff,
         change: &mut SessionChange,
     ) -> Result<(), StoreError> {
         let history = self.parts.store.messages(&session.id, 0).await?;
@@ -231,7 +233,7 @@ impl Sessions {
             if matches!(told.map(|event| event.body), Some(EventBody::AgentToolUse { .. })) {
                 change.event(EventBody::AgentToolResult {
                     tool_use_id: event.clone(),
-                    content: vec![ContentBlock::text(why)],
+                    content: vec![ContentBlock::text(why.call)],
                     is_error: true,
                 });
             }
@@ -239,8 +241,16 @@ impl Sessions {
                 call_id,
                 tool_use: event,
                 name,
-                text: why.to_owned(),
+                text: why.call.to_owned(),
                 is_error: true,
+            });
+        }
+        let last = change.messages.last().or(history.last().map(|message| &message.body));
+        if matches!(last, Some(MessageBody::User { .. } | MessageBody::System { .. })) {
+            change.messages.push(MessageBody::Assistant {
+                text: Some(why.answer.to_owned()),
+                reasoning: None,
+                calls: Vec::new(),
             });
         }
         change.pending_actions = Some(Vec::new());
@@ -261,6 +271,15 @@ fn open_calls(history: &[MessageRecord]) -> Vec<(String, crate::ids::EventId, St
         }
     }
     open
+}
+
+/// The words for what a run left open.
+#[derive(Clone, Copy, Debug)]
+struct CutOff {
+    /// In the place of a call's result.
+    call: &'static str,
+    /// In the place of the answer.
+    answer: &'static str,
 }
 
 /// How a run ends.
@@ -286,11 +305,16 @@ impl Ending {
         }
     }
 
-    /// What calls without a result are told; `None` where calls may stay open.
-    fn leaves_open_calls(&self) -> Option<&'static str> {
+    /// What stands in the place of results and of the answer; `None` where nothing was cut off.
+    fn cuts_off(&self) -> Option<CutOff> {
         match self {
-            Self::Interrupted => Some("the user interrupted this call"),
-            Self::Failed(_) => Some("this call did not finish: the run ended with an error"),
+            Self::Interrupted => {
+                Some(CutOff { call: "the user interrupted this call", answer: "[the user interrupted this turn]" })
+            }
+            Self::Failed(_) => Some(CutOff {
+                call: "this call did not finish: the run ended with an error",
+                answer: "[this turn ended with an error before an answer]",
+            }),
             Self::Answered | Self::Refused | Self::Waits(_) | Self::Lost => None,
         }
     }

@@ -98,7 +98,7 @@ const UNKNOWN_FIELD_WORDS: &[&str] = &[
 ];
 
 /// A body limit that was met is cut to this part of what was refused, when the server does not name its limit.
-const SHRINK: usize = 4;
+const SHRINK: usize = 3;
 
 /// No limit is learned below these: a server that refuses so little refuses something else.
 const LEAST_URL_LIMIT: usize = 4_000;
@@ -361,7 +361,7 @@ mod tests {
         let Lesson::Media(next) = learn(&refusal(413, "Request Entity Too Large"), &sent, &Known::default()) else {
             panic!("nothing learned");
         };
-        assert_eq!(next.body_limit, Some(1_250_000));
+        assert_eq!(next.body_limit, Some(1_666_666));
         let text_only = Sent { body_bytes: 5_000_000, ..Sent::default() };
         assert_eq!(learn(&refusal(413, "Too Large"), &text_only, &Known::default()), Lesson::Nothing);
     }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use futures::StreamExt as _;
 use image::ImageFormat;
 
 use super::quirks::Known;
@@ -27,6 +28,10 @@ pub const INLINE_LIMIT_BYTES: u64 = 20 * 1024 * 1024;
 pub const REQUEST_MEDIA_LIMIT: usize = 64 * 1024 * 1024;
 /// A picture is not made smaller than this many characters: below, nothing can be seen on it.
 const LEAST_PICTURE_CHARS: usize = 4_000;
+/// Nor below this many pixels on its shorter side.
+const LEAST_SIDE: u32 = 48;
+/// Media of one message that are read, signed or made smaller at once.
+const RESOLVED_AT_ONCE: usize = 8;
 /// Characters of addresses that one run keeps at hand.
 const CACHE_CHARS: usize = 64 * 1024 * 1024;
 
@@ -152,21 +157,23 @@ impl Resolver {
 
     /// Parts of a message as the request holds them. What is missing becomes text.
     pub async fn pieces(&self, parts: &[Part], limit: Option<usize>) -> Vec<Piece> {
-        let mut pieces = Vec::with_capacity(parts.len());
-        for part in parts {
-            pieces.push(match part {
-                Part::Text { text } => Piece::Text(text.clone()),
-                Part::Image { media } => match self.address(media, limit).await {
-                    Resolved::Address(address) => Piece::Image(address),
-                    Resolved::Missing(reason) => Piece::Text(format!("[this picture cannot be shown: {reason}]")),
-                },
-                Part::Video { media } => match self.address(media, limit).await {
-                    Resolved::Address(address) => Piece::Video(address),
-                    Resolved::Missing(reason) => Piece::Text(format!("[this video cannot be shown: {reason}]")),
-                },
-            });
+        // Made one by one beforehand: a closure over the borrowed parts would not be `Send` for every lifetime.
+        let work: Vec<_> = parts.iter().map(|part| self.piece(part, limit)).collect();
+        futures::stream::iter(work).buffered(RESOLVED_AT_ONCE).collect().await
+    }
+
+    async fn piece(&self, part: &Part, limit: Option<usize>) -> Piece {
+        match part {
+            Part::Text { text } => Piece::Text(text.clone()),
+            Part::Image { media } => match self.address(media, limit).await {
+                Resolved::Address(address) => Piece::Image(address),
+                Resolved::Missing(reason) => Piece::Text(format!("[this picture cannot be shown: {reason}]")),
+            },
+            Part::Video { media } => match self.address(media, limit).await {
+                Resolved::Address(address) => Piece::Video(address),
+                Resolved::Missing(reason) => Piece::Text(format!("[this video cannot be shown: {reason}]")),
+            },
         }
-        pieces
     }
 }
 
@@ -226,20 +233,30 @@ fn data_url(mime_type: &str, bytes: &[u8]) -> String {
     url
 }
 
-/// The picture as JPEG, halved until it fits.
+/// The picture as JPEG, made smaller until it fits.
 fn smaller_picture(bytes: &[u8], limit: usize) -> Option<String> {
-    let mut picture = image::load_from_memory(bytes).ok()?;
+    let mut picture = image::load_from_memory(bytes).ok()?.to_rgb8();
     loop {
         let mut jpeg = Cursor::new(Vec::new());
-        image::DynamicImage::ImageRgb8(picture.to_rgb8()).write_to(&mut jpeg, ImageFormat::Jpeg).ok()?;
+        picture.write_to(&mut jpeg, ImageFormat::Jpeg).ok()?;
         let jpeg = jpeg.into_inner();
-        if data_url_length("image/jpeg", jpeg.len()) <= limit {
+        let length = data_url_length("image/jpeg", jpeg.len());
+        if length <= limit {
             return Some(data_url("image/jpeg", &jpeg));
         }
-        if picture.width().min(picture.height()) < 64 {
+        if picture.width().min(picture.height()) < LEAST_SIDE {
             return None;
         }
-        picture = picture.thumbnail(picture.width() * 3 / 4, picture.height() * 3 / 4);
+        // Bytes go about with the area; a little less than that, so that one step is mostly enough.
+        #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+        let scale = (limit as f64 / length as f64).sqrt().min(0.95) * 0.95;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "smaller than before, and not negative"
+        )]
+        let side = |side: u32| ((f64::from(side) * scale) as u32).max(1);
+        picture = image::imageops::thumbnail(&picture, side(picture.width()), side(picture.height()));
     }
 }
 

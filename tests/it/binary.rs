@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 /// How long anything may take here. Generous, since it is only waited out when something is broken.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_mins(1);
 
 /// The command, with nothing of the tester's environment but PATH, in `home` as working directory.
 #[expect(clippy::disallowed_methods, reason = "the journeys drive the shipped binary")]
@@ -54,15 +54,13 @@ impl Serving {
             let mut lines = BufReader::new(stdout).lines();
             let _test_may_be_over = sender.send(lines.next());
         });
-        let line = match receiver.recv_timeout(LIMIT) {
-            Ok(Some(line)) => line?,
-            Ok(None) | Err(_) => {
-                child.kill()?;
-                let mut log = String::new();
-                child.stderr.take().ok_or_else(|| io::Error::other("no stderr"))?.read_to_string(&mut log)?;
-                return Err(io::Error::other(format!("serve printed no line; its log:\n{log}")));
-            }
+        let Ok(Some(line)) = receiver.recv_timeout(LIMIT) else {
+            child.kill()?;
+            let mut log = String::new();
+            child.stderr.take().ok_or_else(|| io::Error::other("no stderr"))?.read_to_string(&mut log)?;
+            return Err(io::Error::other(format!("serve printed no line; its log:\n{log}")));
         };
+        let line = line?;
         let url = line.rsplit(' ').next().unwrap_or_default().to_owned();
         Ok(Self { child, first_line: line, url })
     }

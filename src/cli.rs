@@ -1,0 +1,69 @@
+//! The words of the command line: one enum over all parts of the product.
+
+use std::path::PathBuf;
+
+use ambient_ctl::commands::{completions, health};
+use clap::CommandFactory as _;
+
+/// Ambient answers questions about long videos
+#[derive(Debug, clap::Parser)]
+#[command(name = "ambientctl", version, about, propagate_version = true, disable_help_subcommand = true)]
+#[command(
+    after_help = "Example:\n  ambientctl serve\n\nSettings are environment variables, or lines of `.env`: see docs/configuration.md"
+)]
+pub(crate) struct Cli {
+    /// One JSON document on stdout instead of text, failures too
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// No notes and no warnings
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+impl Cli {
+    /// The whole command line, for completion scripts.
+    pub(crate) fn words() -> clap::Command {
+        Self::command()
+    }
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Runs the engine until SIGTERM or SIGINT; a second signal ends it at once
+    #[command(
+        after_help = "Examples:\n  ambientctl serve\n  LLM_BASE_URL=http://127.0.0.1:8000/v1 ambientctl serve --port 9000\n\n\
+        The first line on stdout is `ambient listening on http://HOST:PORT`; logs go to stderr.\n\
+        RUST_LOG=debug shows more, LOG_FORMAT=json writes one JSON object a line."
+    )]
+    Serve(ServeArgs),
+    /// Asks a running engine whether it is up and ready
+    #[command(
+        after_help = "Examples:\n  ambientctl health\n  ambientctl health --url http://127.0.0.1:9000 --json\n\n\
+        Exit code: 0 ready, 1 up but not ready, 3 nobody answers."
+    )]
+    Health(health::Args),
+    /// Prints the completion script of a shell
+    #[command(
+        after_help = "Example:\n  ambientctl completions bash > ~/.local/share/bash-completion/completions/ambientctl"
+    )]
+    Completions(completions::Args),
+}
+
+/// Words of `ambientctl serve`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    /// The address to listen on, before `SERVER_HOST`
+    #[arg(long, value_name = "HOST")]
+    pub(crate) host: Option<String>,
+    /// The port to listen on, before `SERVER_PORT`; 0 takes a free one
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+    /// Refuse to start on a database that needs a migration, instead of migrating it
+    #[arg(long)]
+    pub(crate) no_migrate: bool,
+    /// The file to read settings from, instead of `.env` in the working directory
+    #[arg(long, value_name = "FILE")]
+    pub(crate) env_file: Option<PathBuf>,
+}

@@ -96,7 +96,7 @@ pub(crate) fn video() -> VideoId {
     "vid_0123456789abcdef".parse().expect("an id")
 }
 
-async fn seed(store: &dyn Store, clock: &Clock) -> anyhow::Result<()> {
+pub(crate) async fn seed(store: &dyn Store, clock: &Clock) -> anyhow::Result<()> {
     let now = clock.now();
     store
         .insert_agent(&AgentRecord {

@@ -5,9 +5,10 @@
 //! away by itself: a cut, cancelled or refused upload and a full disk leave nothing behind. Memory stays the same for any
 //! size: a few pieces are on their way to one thread that hashes and writes.
 
+use std::collections::HashMap;
 use std::io::{self, Read, Seek, Write};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use ambient_media::{Acceptance, Media, MediaError, Probe, Refusal, Source};
@@ -16,7 +17,7 @@ use bytes::Bytes;
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use tempfile::{NamedTempFile, TempPath};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::form::{Form, FormError, PartHead};
@@ -108,6 +109,25 @@ struct Parts {
     store: Arc<dyn Store>,
     broker: Arc<dyn Broker>,
     clock: Clock,
+    turns: Turns,
+}
+
+/// Lets one upload of the same bytes at a time be looked at; those behind it find it accepted.
+#[derive(Debug, Default)]
+struct Turns(Mutex<HashMap<VideoId, Weak<Semaphore>>>);
+
+impl Turns {
+    /// Waits for the turn of this id, which ends when the permit is dropped.
+    async fn take(&self, id: &VideoId) -> OwnedSemaphorePermit {
+        let turn = {
+            let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            turns.retain(|_, turn| turn.strong_count() > 0);
+            let turn = turns.get(id).and_then(Weak::upgrade).unwrap_or_else(|| Arc::new(Semaphore::new(1)));
+            turns.insert(id.clone(), Arc::downgrade(&turn));
+            turn
+        };
+        turn.acquire_owned().await.expect("nobody closes these semaphores")
+    }
 }
 
 /// A form's file, on disk under a name that goes away by itself.
@@ -140,7 +160,8 @@ impl Uploads {
         clock: Clock,
     ) -> io::Result<Self> {
         fs_err::create_dir_all(folder.join(INCOMING))?;
-        let parts = Parts { folder: folder.to_owned(), limit_bytes, media, store, broker, clock };
+        let parts =
+            Parts { folder: folder.to_owned(), limit_bytes, media, store, broker, clock, turns: Turns::default() };
         Ok(Self { parts: Arc::new(parts) })
     }
 
@@ -180,6 +201,7 @@ impl Uploads {
             return Err(UploadError::Empty);
         }
         let id = video_id(&received.sha256);
+        let _turn = self.parts.turns.take(&id).await;
         match self.parts.store.file(&id).await? {
             Some(known) => self.again(known, received, &said).await,
             None => self.accept(id, received, &said).await,

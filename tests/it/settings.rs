@@ -35,12 +35,12 @@ fn the_default_key_is_refused_on_an_open_address() {
 #[test]
 fn dotenv_is_read_and_the_command_line_counts_before_it() {
     let home = tempfile::tempdir().unwrap();
-    std::fs::write(home.path().join(".env"), "SERVER_PORT=1\nAPI_KEY='from the file'\n").unwrap();
+    std::fs::write(home.path().join(".env"), "SERVER_PORT=1\nAPI_KEY='key-from-the-file'\n").unwrap();
     let serving = Serving::start(ambientctl(home.path()).args(["serve", "--port", "0"])).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let url = format!("{}/v1/agents", serving.url);
-    for (key, expected) in [("from the file", 200), ("dev-token", 401)] {
+    for (key, expected) in [("key-from-the-file", 200), ("dev-token", 401)] {
         let answer = runtime.block_on(client.get(&url).header("x-api-key", key).send()).unwrap();
         assert_eq!(answer.status().as_u16(), expected, "with the key `{key}`");
     }

@@ -101,3 +101,37 @@ impl Drop for Seat {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_last_reader_takes_the_channel_with_it() {
+        let gone: Arc<Mutex<Vec<SessionId>>> = Arc::default();
+        let noted = Arc::clone(&gone);
+        let ears = Ears::new(Box::new(move |session| noted.lock().unwrap().push(session.clone())));
+        let (session, other) = (SessionId::generate(), SessionId::generate());
+        let (first, mut second, _stays) = (ears.listen(&session), ears.listen(&session), ears.listen(&other));
+        drop(first);
+        assert_eq!(ears.sessions().len(), 2);
+        ears.tell(&session, Signal::Interrupt { fence: 1 });
+        assert!(matches!(second.next().await, Heard::Signal(_)));
+        ears.tell_all_missed();
+        assert!(matches!(second.next().await, Heard::Missed));
+        drop(second);
+        assert_eq!(ears.sessions(), vec![other]);
+        assert_eq!(*gone.lock().unwrap(), vec![session.clone()]);
+        // Nobody hears it, and nothing is kept for it.
+        ears.tell(&session, Signal::Interrupt { fence: 2 });
+        assert_eq!(ears.sessions().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn readers_of_ears_that_closed_hear_the_end() {
+        let ears = Ears::new(Box::new(|_session| {}));
+        let mut reader = ears.listen(&SessionId::generate());
+        ears.close();
+        assert!(matches!(reader.next().await, Heard::Closed));
+    }
+}

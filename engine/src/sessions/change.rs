@@ -318,3 +318,6 @@ fn replace_nul(value: &mut serde_json::Value) {
         | serde_json::Value::String(_) => {}
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -58,3 +58,50 @@ impl SessionState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_moves_are_those_of_the_picture() {
+        let time = Timestamp::UNIX_EPOCH;
+        let states = [
+            SessionState::Pending { since: time },
+            SessionState::Idle,
+            SessionState::Running { run: RunId::generate(), fence: 1 },
+            SessionState::Terminated { error: "x".to_owned() },
+        ];
+        let picture = [
+            ("pending", "idle"),
+            // A run may begin before its sandbox is up.
+            ("pending", "running"),
+            ("pending", "terminated"),
+            ("idle", "running"),
+            ("running", "idle"),
+            ("idle", "terminated"),
+            ("running", "terminated"),
+        ];
+        for from in &states {
+            for to in &states {
+                let drawn = picture.contains(&(from.name(), to.name()));
+                assert_eq!(from.may_become(to), drawn, "{} to {}", from.name(), to.name());
+            }
+        }
+        let another_run = SessionState::Running { run: RunId::generate(), fence: 2 };
+        assert!(!states[2].may_become(&another_run), "a run ends before the next begins");
+    }
+
+    #[test]
+    fn a_state_reads_back_from_its_text() {
+        for state in [
+            SessionState::Pending { since: Timestamp::UNIX_EPOCH },
+            SessionState::Idle,
+            SessionState::Running { run: RunId::generate(), fence: u64::MAX },
+            SessionState::Terminated { error: "x\n\"".to_owned() },
+        ] {
+            let text = serde_json::to_string(&state).unwrap();
+            assert_eq!(serde_json::from_str::<SessionState>(&text).unwrap(), state);
+        }
+    }
+}

@@ -49,6 +49,7 @@ contract!(
     a_job_that_is_wanted_sooner_comes_sooner,
     a_patient_taker_is_woken,
     a_silent_holder_loses_its_job,
+    a_try_counts_though_the_job_was_added_again,
     a_kept_job_stays,
     a_finished_job_is_gone,
 );
@@ -346,6 +347,19 @@ async fn a_silent_holder_loses_its_job(engines: Engines) {
     assert_eq!(third.attempt, 3, "what the first holder finished too late was not finished");
     one.finish(&third).await.unwrap();
     assert!(!one.keep(&third).await.unwrap());
+}
+
+async fn a_try_counts_though_the_job_was_added_again(engines: Engines) {
+    let Engines { one, two, .. } = engines;
+    let (clock, short) = (lease_name(), Duration::from_millis(50));
+    one.enqueue(&job(1), NOW).await.unwrap();
+    one.take(NOW, short).await.unwrap().unwrap();
+    one.enqueue(&job(1), NOW).await.unwrap();
+    // Once a lease that was taken later has run out, the holder has been silent for too long.
+    two.acquire(&clock, short * 2).await.unwrap().unwrap();
+    acquired(&*two, &clock).await;
+    let again = two.take(NOW, short).await.unwrap().unwrap();
+    assert_eq!((&again.job, again.attempt), (&job(1), 2));
 }
 
 async fn a_kept_job_stays(engines: Engines) {

@@ -102,16 +102,17 @@ impl Leases {
 }
 
 impl Jobs {
-    /// A job that waits already is not added, but is due no later.
+    /// A job that waits already is not added, but is due no later, and has been tried no less often.
     fn add(&mut self, job: Job, due: Instant, attempts: u32) {
         let same = self.waiting.iter().find(|(_place, waiting)| waiting.job == job).map(|(place, _waiting)| *place);
-        let attempts = match same {
-            Some(place) if place.0 <= due => return,
-            Some(place) => self.waiting.remove(&place).map_or(attempts, |waiting| waiting.attempts.max(attempts)),
-            None => attempts,
-        };
+        let standing = same.and_then(|place| Some((place, self.waiting.remove(&place)?)));
         self.last_number += 1;
-        self.waiting.insert((due, self.last_number), Waiting { job, attempts });
+        let (place, attempts) = match standing {
+            Some((place, waiting)) if place.0 <= due => (place, attempts.max(waiting.attempts)),
+            Some((_later, waiting)) => ((due, self.last_number), attempts.max(waiting.attempts)),
+            None => ((due, self.last_number), attempts),
+        };
+        self.waiting.insert(place, Waiting { job, attempts });
     }
 
     /// Puts back what its holder fell silent about.

@@ -78,22 +78,35 @@ struct Try {
     events: usize,
     messages: usize,
     calls: Option<usize>,
-    answers_first: bool,
-    answers_stranger: bool,
-    interrupt: bool,
-    archive: bool,
+    extras: Vec<Extra>,
     now: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Extra {
+    AnswerFirst,
+    AnswerStranger,
+    Interrupt,
+    Archive,
+}
+
+fn extra() -> impl Strategy<Value = Extra> {
+    prop_oneof![
+        6 => Just(Extra::AnswerFirst),
+        6 => Just(Extra::Interrupt),
+        1 => Just(Extra::AnswerStranger),
+        1 => Just(Extra::Archive),
+    ]
 }
 
 prop_compose! {
     fn a_try()(
         (guard, to, events, messages) in (0..9_u8, 0..7_u8, 0..4_usize, 0..3_usize),
         calls in proptest::option::weighted(0.2, 0..3_usize),
-        (answers_first, answers_stranger) in (prop::bool::weighted(0.3), prop::bool::weighted(0.05)),
-        (interrupt, archive) in (prop::bool::weighted(0.2), prop::bool::weighted(0.03)),
+        extras in vec(extra(), 0..2),
         now in -50..1000_i64,
     ) -> Try {
-        Try { guard, to, events, messages, calls, answers_first, answers_stranger, interrupt, archive, now }
+        Try { guard, to, events, messages, calls, extras, now }
     }
 }
 
@@ -125,15 +138,16 @@ impl Try {
         }
         change.messages = (0..self.messages).map(|n| MessageBody::System { text: n.to_string() }).collect();
         change.pending_actions = self.calls.map(|count| (0..count).map(|_| waiting_call()).collect());
-        if self.answers_first
+        let wants = |extra| self.extras.contains(&extra);
+        if wants(Extra::AnswerFirst)
             && let Some(action) = session.pending_actions.first()
         {
             change.answers.push((action.event_id.clone(), ActionAnswer::Allowed));
         }
-        if self.answers_stranger {
+        if wants(Extra::AnswerStranger) {
             change.answers.push((EventId::generate(), ActionAnswer::Allowed));
         }
-        (change.interrupt, change.archive) = (self.interrupt, self.archive);
+        (change.interrupt, change.archive) = (wants(Extra::Interrupt), wants(Extra::Archive));
         change
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! This is no isolation: commands have the engine's own rights on the host. They are told nothing of the engine (no key, no
 //! address, no path beyond the workspace), and [`ShellHost::new`] shuts the engine's own `/proc` entry against other
-//! processes of the same user; a command that runs as root can read it all the same.
+//! processes of the same user; root can read its memory all the same.
 
 pub(crate) mod capture;
 mod processes;

@@ -1,6 +1,7 @@
 //! The one binary of Ambient: parse the words, read `.env`, dispatch, give an exit code. Everything else has its own crate.
 
 mod cli;
+mod initial_block;
 mod logs;
 mod process_environment;
 mod serve;

@@ -1,7 +1,7 @@
 //! `.env` into the process environment, before any thread starts.
 //!
-//! Libraries and child processes that read the environment by themselves then see what stands in the file too. This is the
-//! only place that changes the environment, and it runs while the process has one thread.
+//! Libraries and child processes that read the environment by themselves then see what stands in the file too. This and
+//! [`crate::initial_block`] are the only places that change the environment, and they run while the process has one thread.
 
 use std::path::Path;
 
@@ -20,6 +20,7 @@ pub(crate) fn take(named: Option<&Path>) -> Result<Environment, Failure> {
     for (name, value) in exports {
         export(&name, &value);
     }
+    crate::initial_block::hide(&variables);
     Ok(Environment { variables, env_file: Some(env_file) })
 }
 

@@ -65,6 +65,11 @@ impl Serving {
         Ok(Self { child, first_line: line, url })
     }
 
+    /// The id of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal.
     pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
         let id = i32::try_from(self.child.id()).map_err(io::Error::other)?;

@@ -85,3 +85,14 @@ fn nothing_of_the_engine_is_left_when_it_has_ended() {
     assert!(serving.end().unwrap().0.success());
     eventually("the port is free again", || TcpListener::bind(&address).ok()).unwrap();
 }
+
+#[test]
+fn its_keys_do_not_stand_where_other_processes_read_them() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = ambientctl(home.path());
+    command.args(["serve", "--port", "0"]).env("LLM_BASE_URL", "http://127.0.0.1:9").env("LLM_API_KEY", "sk-hidden");
+    let serving = Serving::start(&mut command).unwrap();
+    // Refused is as good as blank; who may read it at all depends on who runs the test.
+    let block = std::fs::read(format!("/proc/{}/environ", serving.id())).unwrap_or_default();
+    assert!(!String::from_utf8_lossy(&block).contains("sk-hidden"));
+}

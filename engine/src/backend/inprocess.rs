@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-use super::outputs::{Fresh, Outputs};
+use super::outputs::{Fresh, Outputs, SESSION_MEDIA};
 use super::shell::{ShellHost, ShellLimits};
 use super::workspace::{Workspaces, remove_folder};
 use super::{
@@ -39,8 +39,6 @@ const SLOWEST_RATE: f64 = 0.001;
 const WORDS_SHOWN: usize = 400;
 const JPEG: &str = "image/jpeg";
 const MP4: &str = "video/mp4";
-/// Where media of sessions' own files are, below the video folder.
-const SESSION_MEDIA: &str = "session-media";
 /// Where sessions' workspaces are.
 const SESSIONS: &str = "sessions";
 /// Where media work happens, on the file system of the video folder so that results can be moved.
@@ -55,6 +53,8 @@ pub struct InProcessConfig {
     pub workspaces: Utf8PathBuf,
     /// Folders that every session may read, besides its workspace.
     pub extra_roots: Vec<Utf8PathBuf>,
+    /// `MEDIA_CACHE_MAX_BYTES`: what clips and pictures may take on disk.
+    pub cache_max_bytes: u64,
     /// Whether there is a shell.
     pub has_shell: bool,
     /// What one process of a shell command may use.
@@ -68,6 +68,7 @@ impl InProcessConfig {
             video_folder: settings.media.video_folder.clone(),
             workspaces: settings.bash.working_directory.join(SESSIONS),
             extra_roots: settings.media.allowed_roots.clone(),
+            cache_max_bytes: settings.media.cache_max_bytes,
             has_shell: settings.bash.enabled,
             shell_limits: ShellLimits {
                 cpu: settings.media.cpu_limit,
@@ -151,7 +152,7 @@ impl InProcess {
     pub fn new(config: InProcessConfig, store: Arc<dyn Store>, media: Media) -> Self {
         Self {
             workspaces: Workspaces::new(config.workspaces.clone(), config.extra_roots.clone()),
-            outputs: Outputs::new(config.video_folder.clone()),
+            outputs: Outputs::new(config.video_folder.clone(), config.cache_max_bytes),
             shell: config.has_shell.then(|| ShellHost::new(config.shell_limits)),
             store,
             media,

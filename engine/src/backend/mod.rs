@@ -5,6 +5,7 @@
 
 pub mod inprocess;
 mod outputs;
+mod room;
 pub mod shell;
 mod workspace;
 

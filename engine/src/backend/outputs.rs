@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
@@ -17,7 +18,12 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use super::BackendError;
+use super::room::{self, Room};
+use crate::ids::VideoId;
 use crate::store::records::MediaRef;
+
+/// Where media of sessions' own files are, below the root.
+pub(super) const SESSION_MEDIA: &str = "session-media";
 
 /// Changes when the same wish would give other files than before.
 const FORMAT: u32 = 1;
@@ -29,6 +35,7 @@ const NAME_BYTES: usize = 16;
 pub(crate) struct Outputs {
     root: Utf8PathBuf,
     being_made: Mutex<HashMap<Utf8PathBuf, Weak<tokio::sync::Mutex<()>>>>,
+    room: Arc<Room>,
 }
 
 /// A file as it came from the media work, and what kind it is.
@@ -46,9 +53,9 @@ struct Note<T> {
 }
 
 impl Outputs {
-    /// Outputs below `root`; references are relative to it.
-    pub(crate) fn new(root: Utf8PathBuf) -> Self {
-        Self { root, being_made: Mutex::default() }
+    /// Outputs below `root`, which may take so much room; references are relative to it.
+    pub(crate) fn new(root: Utf8PathBuf, limit_bytes: u64) -> Self {
+        Self { root, being_made: Mutex::default(), room: Arc::new(Room::new(limit_bytes)) }
     }
 
     /// The files of a wish (their paths relative to the root) and what is known of them: found, or made by `make`.
@@ -74,14 +81,39 @@ impl Outputs {
             held = one_at_a_time.lock() => held,
         };
         if let Some(Note { files, facts }) = self.read_note(&note).await {
+            self.used(note).await;
             return Ok((files.iter().map(|file| folder.join(file)).collect(), facts));
         }
         let (fresh, facts) = make().await?;
         let files = self.keep(folder, &name, fresh).await.map_err(|error| unkept(&error))?;
-        let paths = files.iter().map(|file| folder.join(file)).collect();
+        let paths: Vec<Utf8PathBuf> = files.iter().map(|file| folder.join(file)).collect();
         let kept = Note { files, facts };
         self.write_note(&note, &kept).await.map_err(|error| unkept(&error))?;
+        self.make_room(&paths).await;
         Ok((paths, kept.facts))
+    }
+
+    /// Notes a use, so that what is used stays longest.
+    async fn used(&self, note: Utf8PathBuf) {
+        // File times are the system's, so the time to compare them with is too.
+        let (note, now) = (self.root.join(note), SystemTime::now());
+        let _touched = tokio::task::spawn_blocking(move || room::touch(&note, now)).await;
+    }
+
+    /// Removes what is too much, once enough was added.
+    async fn make_room(&self, added: &[Utf8PathBuf]) {
+        let mut bytes = 0;
+        for path in added {
+            bytes += fs_err::tokio::metadata(self.root.join(path)).await.map_or(0, |facts| facts.len());
+        }
+        if !self.room.grew(bytes) {
+            return;
+        }
+        let (room, root, now) = (Arc::clone(&self.room), self.root.clone(), SystemTime::now());
+        let making = tokio::task::spawn_blocking(move || room.make(&folders(&root), now));
+        if making.await.is_err() {
+            tracing::error!("making room for media outputs panicked");
+        }
     }
 
     fn lock_of(&self, note: &Utf8Path) -> Arc<tokio::sync::Mutex<()>> {
@@ -143,13 +175,32 @@ impl Outputs {
             return Err(BackendError::Path(format!("the media reference `{path}` leaves the video folder")));
         }
         match fs_err::tokio::read(self.root.join(path)).await {
-            Ok(bytes) => Ok(bytes.into()),
+            Ok(bytes) => {
+                if let Some(note) = room::note_of(path) {
+                    self.used(note).await;
+                }
+                Ok(bytes.into())
+            }
             Err(error) => {
                 tracing::warn!(media.path = %path, %error, "a stored medium could not be read");
                 Err(BackendError::Media(format!("the stored medium `{path}` could not be read: {}", error.kind())))
             }
         }
     }
+}
+
+/// Where outputs are: a folder for each video, and one for what sessions made of their own files. Videos themselves and
+/// workspaces lie beside them.
+fn folders(root: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let entries = fs_err::read_dir(root).into_iter().flatten().flatten();
+    let paths = entries.filter_map(|entry| Utf8PathBuf::from_path_buf(entry.path()).ok());
+    paths
+        .filter(|path| path.is_dir())
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default();
+            name == SESSION_MEDIA || name.parse::<VideoId>().is_ok()
+        })
+        .collect()
 }
 
 fn name_of(wish: &impl Serialize) -> String {
@@ -187,7 +238,7 @@ mod tests {
         fn new() -> Self {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let root = Utf8PathBuf::from_path_buf(folder.path().to_owned()).expect("UTF-8");
-            Self { outputs: Outputs::new(root.clone()), root, _folder: folder, made: AtomicUsize::new(0) }
+            Self { outputs: Outputs::new(root.clone(), u64::MAX), root, _folder: folder, made: AtomicUsize::new(0) }
         }
 
         async fn ask(&self, wish: &(f64, f64)) -> (Vec<Utf8PathBuf>, f64) {

@@ -13,7 +13,7 @@ use crate::facts::Facts;
 use crate::media::{Media, last_line, nanos_per_picture, stamps_of};
 use crate::probe::{Rate, Size};
 use crate::source::Source;
-use crate::time::{MediaTime, nanos_of};
+use crate::time::{MediaTime, SLACK, nanos_of};
 use crate::workspace::Workspace;
 
 /// The quality that is used unless the caller says otherwise: no visible loss for a model, at a third of the default size.
@@ -145,7 +145,7 @@ impl Media {
         let index = self.index(facts, from.min(facts.last), beyond, stop).await?;
         let inside = index.between(from, beyond);
         let end = spec.end.min(facts.end);
-        let clamped = spec.end > facts.end || spec.start < first_time;
+        let clamped = facts.is_past(spec.end) || spec.start.plus(SLACK) < first_time;
 
         let Some(&first) = inside.first() else {
             // Nothing begins inside, so one picture is on screen all the time.
@@ -194,11 +194,12 @@ impl Media {
                     index: audio.index,
                     channels: audio.track.channels,
                     bit_rate: budget.map_or(AUDIO_BITS_PER_SECOND, |budget| budget.audio_bits_per_second),
-                    from_nanos: facts.video.timeline.on_clock(plan.start),
+                    from_nanos: facts.header.origin_nanos + nanos_of(plan.start.since_start()),
                     length,
                 }
             });
         let mut best: Option<Made> = None;
+        let mut complaint = String::new();
         for &seek in &plan.seeks {
             let cut = Cut {
                 opened: &facts.opened,
@@ -221,15 +222,18 @@ impl Media {
                 tracing::debug!(media.path = %facts.opened.path, ?seek, media.found = stamps.len(), media.wanted = plan.expected, "a seek missed pictures");
             }
             if !finished.status.success() {
-                if stamps.is_empty() && seek != Seek::Beginning {
-                    continue;
+                // Killed by a limit, or failed on good pictures: another place to begin would not help.
+                if finished.status.code().is_none() || !stamps.is_empty() {
+                    return Err(finished.succeeded(&self.config().ffmpeg).expect_err("it did not succeed"));
                 }
-                return Err(finished.succeeded(&self.config().ffmpeg).expect_err("it did not succeed"));
+                complaint = finished.stderr_tail;
+                best = None;
+                continue;
             }
             let file =
                 fs_err::tokio::metadata(workspace.file(OUTPUT)).await.map_err(MediaError::file("look at the clip"))?;
-            let made =
-                Made { size_bytes: file.len(), stamps, has_audio: sound.is_some(), complaint: finished.stderr_tail };
+            complaint = finished.stderr_tail;
+            let made = Made { size_bytes: file.len(), stamps, has_audio: sound.is_some() };
             let is_whole = begins_right && made.stamps.len() >= plan.expected;
             best = Some(made);
             if is_whole {
@@ -238,10 +242,7 @@ impl Media {
         }
         match best {
             Some(made) if !made.stamps.is_empty() => Ok(made),
-            broken => {
-                let complaint = broken.map(|made| made.complaint).unwrap_or_default();
-                Err(MediaError::Undecodable { at: plan.start, stderr_tail: last_line(&complaint).to_owned() })
-            }
+            _ => Err(MediaError::Undecodable { at: plan.start, stderr_tail: last_line(&complaint).to_owned() }),
         }
     }
 
@@ -288,7 +289,6 @@ struct Made {
     /// The stamps of the source pictures inside, counted from the first planned one.
     stamps: Vec<i64>,
     has_audio: bool,
-    complaint: String,
 }
 
 /// How the size cap is shared out.

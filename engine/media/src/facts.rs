@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crate::container::Container;
 use crate::header::{Audio, Header, Video};
-use crate::index::Stamp;
+use crate::index::{Index, Stamp};
 use crate::source::{Identity, Opened};
 use crate::time::MediaTime;
 
@@ -14,6 +15,9 @@ const REMEMBERED_FILES: usize = 256;
 
 /// How much shorter than promised a file may be before we call it cut off: headers round, and some writers promise a little too much.
 pub(crate) const CUT_OFF_NANOS: i128 = 1_000_000_000;
+
+/// Containers that count in milliseconds round the last picture and its length, so their end may be that much too early.
+const ROUNDING: Duration = Duration::from_millis(5);
 
 /// A file that has pictures.
 #[derive(Clone, Debug)]
@@ -24,6 +28,8 @@ pub(crate) struct Facts {
     /// The first and the last picture, in ticks.
     pub(crate) first: i64,
     pub(crate) last: i64,
+    /// All pictures, where the file is small enough to have been read whole.
+    pub(crate) whole: Option<Arc<Index>>,
     /// Where the last picture ends.
     pub(crate) end: MediaTime,
     /// Where the longest stream ends.
@@ -35,6 +41,11 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
+    /// Whether a time lies past the last picture by more than the rounding of coarse time bases.
+    pub(crate) fn is_past(&self, time: MediaTime) -> bool {
+        time > self.end.plus(ROUNDING)
+    }
+
     pub(crate) const fn container(&self) -> Container {
         self.opened.container
     }

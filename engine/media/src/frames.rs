@@ -214,7 +214,7 @@ impl Media {
             {
                 return Err(MediaError::CutOff { asked, readable: facts.end, promised });
             }
-            Ok((tick.clamp(facts.first, facts.last), tick < facts.first || asked > facts.end))
+            Ok((tick.clamp(facts.first, facts.last), tick < facts.first || facts.is_past(asked)))
         };
         let moments: Vec<(MediaTime, (i64, bool))> =
             asked.into_iter().map(|asked| Ok((asked, bounded(asked)?))).collect::<Result<_, MediaError>>()?;

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use crate::container::Container;
 use crate::error::MediaError;
+use crate::index::Stamp;
 use crate::probe::{AudioTrack, Rate, Refusal, Size, StreamInfo};
 use crate::time::{TimeBase, Timeline};
 
@@ -19,6 +20,8 @@ const HD_HEIGHT: u32 = 720;
 #[derive(Clone, Debug)]
 pub(crate) struct Header {
     pub(crate) streams: Vec<StreamInfo>,
+    /// The packets of all streams, if they were asked for.
+    pub(crate) packets: Vec<Stamp>,
     pub(crate) video: Option<Video>,
     pub(crate) audio: Option<Audio>,
     /// The file's clock at time 0, in nanoseconds.
@@ -65,9 +68,34 @@ pub(crate) struct Audio {
 #[derive(Debug, Deserialize)]
 struct Answer {
     #[serde(default)]
+    packets: Vec<RawPacket>,
+    #[serde(default)]
     streams: Vec<RawStream>,
     #[serde(default)]
     format: RawFormat,
+}
+
+#[derive(Debug, Deserialize)]
+struct RawPacket {
+    stream_index: u32,
+    pts: Option<i64>,
+    dts: Option<i64>,
+    #[serde(default)]
+    duration: i64,
+    flags: String,
+}
+
+impl RawPacket {
+    fn stamp(&self) -> Stamp {
+        Stamp {
+            stream: self.stream_index,
+            shown: self.pts,
+            decoded: self.dts,
+            length: self.duration.max(0),
+            is_key: self.flags.contains('K'),
+            is_hidden: self.flags.contains('D'),
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -164,6 +192,7 @@ impl Header {
             .collect();
         Ok(Self {
             streams,
+            packets: answer.packets.iter().map(RawPacket::stamp).collect(),
             video: raw_video.and_then(|stream| video(stream, container, origin_nanos)),
             audio: raw_audio.and_then(audio),
             origin_nanos,

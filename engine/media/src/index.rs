@@ -34,19 +34,6 @@ pub(crate) fn parse_packets(text: &[u8]) -> Vec<Stamp> {
     lines(text).filter_map(packet).collect()
 }
 
-/// Reads lines of [`crate::args::probe::pictures`].
-pub(crate) fn parse_pictures(text: &[u8], stream: u32) -> Vec<Stamp> {
-    lines(text)
-        .filter_map(|line| {
-            let mut fields = line.split(',');
-            let is_key = fields.next()? == "1";
-            let shown = number(fields.next()?);
-            let length = fields.next().and_then(number).unwrap_or(0);
-            Some(Stamp { stream, shown: Some(shown?), decoded: shown, length, is_key, is_hidden: false })
-        })
-        .collect()
-}
-
 fn lines(text: &[u8]) -> impl Iterator<Item = &str> {
     text.split(|&byte| byte == b'\n').filter_map(|line| std::str::from_utf8(line).ok())
 }
@@ -75,6 +62,8 @@ pub(crate) struct Index {
     keys: Vec<(i64, i64)>,
     /// Whether the stretch began at the first byte.
     from_beginning: bool,
+    /// Whether the times come from the decoder, since the container stores none.
+    decoded: bool,
 }
 
 impl Index {
@@ -101,11 +90,22 @@ impl Index {
         shown.sort_unstable();
         shown.dedup_by_key(|(at, _length)| *at);
         keys.sort_unstable();
-        Some(Self { shown, keys, from_beginning })
+        Some(Self { shown, keys, from_beginning, decoded: false })
     }
 
     pub(crate) const fn is_from_beginning(&self) -> bool {
         self.from_beginning
+    }
+
+    /// Pictures that a decoder gave, each with when it is shown and for how long.
+    pub(crate) fn of_decoded(mut shown: Vec<(i64, i64)>, from_beginning: bool) -> Self {
+        shown.sort_unstable();
+        shown.dedup_by_key(|(at, _length)| *at);
+        Self { shown, keys: Vec::new(), from_beginning, decoded: true }
+    }
+
+    pub(crate) const fn is_told_by_decoder(&self) -> bool {
+        self.decoded
     }
 
     pub(crate) fn first(&self) -> Option<i64> {
@@ -130,12 +130,16 @@ impl Index {
 
     /// Where to begin decoding so that the picture at `tick` comes out whole, best attempt first; the last one always works.
     pub(crate) fn seeks(&self, tick: i64, video: &Video, container: Container) -> Vec<Seek> {
+        let base = video.timeline.base();
+        if self.decoded && container.is_seekable() {
+            let at = base.nanos(tick);
+            return vec![Seek::To(at - POSITION_MARGIN_NANOS), Seek::To(at - SECOND_MARGIN_NANOS), Seek::Beginning];
+        }
         let key = self.keys.iter().rev().find(|(shown, _decoded)| *shown <= tick);
         let is_first_key = self.from_beginning && self.keys.first() == key;
         let Some(&(shown, decoded)) = key.filter(|_key| container.is_seekable() && !is_first_key) else {
             return vec![Seek::Beginning];
         };
-        let base = video.timeline.base();
         let lead = if video.is_reordered { DECODE_LEAD_NANOS } else { 0 };
         let near = if container.seeks_by_index() {
             base.nanos(shown) + lead

@@ -27,6 +27,7 @@ mod header;
 mod image_file;
 mod index;
 mod limits;
+mod look;
 mod media;
 mod probe;
 mod source;

@@ -175,6 +175,11 @@ impl Timeline {
         self.base
     }
 
+    /// The same clock with its first moment moved to `ticks`.
+    pub(crate) fn starting_at(self, ticks: i64) -> Self {
+        Self { base: self.base, origin_nanos: self.base.nanos(ticks) }
+    }
+
     /// When the tick is shown; ticks before the first moment are moved to it.
     pub(crate) fn time_of(self, ticks: i64) -> MediaTime {
         let nanos = (self.base.nanos(ticks) - self.origin_nanos).max(0);

@@ -18,7 +18,7 @@ pub(crate) enum Target {
 pub(crate) fn deinterlace(video: &Video) -> Option<String> {
     video.is_interlaced.then(|| {
         let base = video.timeline.base();
-        format!("bwdif=mode=send_frame:parity=auto:deint=interlaced,settb={}/{}", base.numerator(), base.denominator())
+        format!("yadif=mode=send_frame:parity=auto:deint=interlaced,settb={}/{}", base.numerator(), base.denominator())
     })
 }
 

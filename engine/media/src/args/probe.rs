@@ -1,6 +1,7 @@
-//! Calls of ffprobe: what streams there are, and when their packets or pictures come.
+//! Calls that look and make nothing: what streams there are, and when their packets or pictures come.
 
-use super::{guarded, words};
+use super::{Seek, guarded, input, words};
+use crate::header::Video;
 use crate::source::Opened;
 use crate::time::clock_seconds;
 
@@ -20,25 +21,22 @@ impl Stretch {
     }
 }
 
-/// Streams and container as JSON.
-pub(crate) fn streams(opened: &Opened, max_pixels: u64) -> Vec<String> {
+/// Streams and container as JSON, and `with_packets` the times of all packets.
+pub(crate) fn streams(opened: &Opened, max_pixels: u64, with_packets: bool) -> Vec<String> {
     let mut args = words(&["-hide_banner", "-loglevel", "error", "-max_pixels", &max_pixels.to_string()]);
     args.extend(guarded(opened));
-    args.extend(words(&["-of", "json", "-show_format", "-show_streams", &opened.argument()]));
+    args.extend(words(&["-of", "json=c=1", "-show_format", "-show_streams"]));
+    if with_packets {
+        args.extend(words(&["-show_entries", PACKET_ENTRIES]));
+    }
+    args.push(opened.argument());
     args
 }
 
+const PACKET_ENTRIES: &str = "packet=stream_index,pts,dts,duration,flags";
+
 /// One line a packet: stream, presentation time, decoding time, length, flags. Nothing is decoded.
 pub(crate) fn packets(opened: &Opened, stream: Option<u32>, stretch: Stretch) -> Vec<String> {
-    listing(opened, stream, stretch, "packet=stream_index,pts,dts,duration,flags")
-}
-
-/// One line a picture: key frame or not, time, length. Decodes, for streams whose packets carry no presentation time.
-pub(crate) fn pictures(opened: &Opened, stream: u32, stretch: Stretch) -> Vec<String> {
-    listing(opened, Some(stream), stretch, "frame=key_frame,best_effort_timestamp,pkt_duration")
-}
-
-fn listing(opened: &Opened, stream: Option<u32>, stretch: Stretch, entries: &str) -> Vec<String> {
     let mut args = words(&["-hide_banner", "-loglevel", "error"]);
     args.extend(guarded(opened));
     if let Some(index) = stream {
@@ -47,6 +45,24 @@ fn listing(opened: &Opened, stream: Option<u32>, stretch: Stretch, entries: &str
     if stretch != Stretch::WHOLE {
         args.extend(words(&["-read_intervals", &stretch.text()]));
     }
-    args.extend(words(&["-of", "csv=p=0", "-show_entries", entries, &opened.argument()]));
+    args.extend(words(&["-of", "csv=p=0", "-show_entries", PACKET_ENTRIES, &opened.argument()]));
+    args
+}
+
+/// An ffmpeg call that decodes and prints a line a picture, for streams whose packets carry no presentation time: there the decoder decides.
+pub(crate) fn decoded(
+    opened: &Opened,
+    video: &Video,
+    stretch: Stretch,
+    threads: usize,
+    max_pixels: u64,
+) -> Vec<String> {
+    let seek = stretch.from.map_or(Seek::Beginning, Seek::To);
+    let base = video.timeline.base();
+    let mut args = input(opened, seek, threads, max_pixels);
+    let trim = stretch.to.map_or_else(|| "null".to_owned(), |to| format!("trim=end={}", clock_seconds(to)));
+    args.extend(words(&["-filter_complex", &format!("[0:{}]{trim}[stamps]", video.index), "-map", "[stamps]"]));
+    args.extend(words(&["-fps_mode", "passthrough", "-enc_time_base", &base.to_string()]));
+    args.extend(words(&["-c:v", "wrapped_avframe", "-f", "framecrc", "pipe:1"]));
     args
 }

@@ -2,6 +2,7 @@
 
 mod support {
     pub(crate) mod backend;
+    #[expect(dead_code, reason = "runs are told from what the store has, not from streams")]
     pub(crate) mod world;
 }
 
@@ -76,7 +77,7 @@ fn failures(events: &[EventRecord]) -> Vec<&SessionFailure> {
 
 /// Every announced call has exactly one result behind it, in events and in history.
 async fn assert_no_open_call(world: &World, id: &ambient_engine::ids::SessionId) {
-    let events = world.events(id).await.unwrap();
+    let events = world.events(id).await.expect("the session is there");
     for (place, event) in events.iter().enumerate() {
         if matches!(event.body, EventBody::AgentToolUse { .. }) {
             let results = events[place..]
@@ -86,7 +87,7 @@ async fn assert_no_open_call(world: &World, id: &ambient_engine::ids::SessionId)
             assert_eq!(results, 1, "results of {}", event.id);
         }
     }
-    let history = world.store.messages(id, 0).await.unwrap();
+    let history = world.store.messages(id, 0).await.expect("the session is there");
     let calls: usize = history
         .iter()
         .map(|message| match &message.body {

@@ -28,8 +28,8 @@ pub(crate) struct Truth {
 impl Truth {
     /// The code on screen at `millis`; before the first picture that one.
     fn shown(&self, millis: u32) -> u32 {
-        let begun = self.codes.iter().filter(|&&code| code <= millis + self.offset);
-        begun.last().copied().unwrap_or(self.codes[0])
+        let mut begun = self.codes.iter().filter(|&&code| code <= millis + self.offset);
+        begun.next_back().copied().unwrap_or(self.codes[0])
     }
 
     /// The codes that begin in a window.

@@ -126,7 +126,7 @@ async fn a_child_starts_with_limits_and_without_our_environment() -> Result<()> 
     })?;
     match room.media.versions().await {
         Err(MediaError::Exit { stderr_tail, .. }) => {
-            assert_eq!(stderr_tail, "cpu 77 memory 3145728 file 1000 core 0 path []")
+            assert_eq!(stderr_tail, "cpu 77 memory 3145728 file 1000 core 0 path []");
         }
         other => bail!("{other:?}"),
     }

@@ -12,7 +12,7 @@ use super::conversation::{Answer, Ask, Asked, Conversation};
 use super::error::ModelError;
 use super::history::{self, Retention, Turn};
 use super::plan;
-use super::quirks::Known;
+use super::quirks::{self, Known};
 use super::resolve::address_limit;
 use super::run::{failed, failure_of};
 use super::stream::Completion;
@@ -42,8 +42,8 @@ struct Tried {
     requests: u32,
     fittings: u32,
     shortened: bool,
-    /// What was known before a lesson that rests on a guess.
-    before_guess: Option<Known>,
+    /// What was known of the server before the first lesson of this question.
+    at_first: Option<Known>,
 }
 
 impl Conversation<'_> {
@@ -111,8 +111,11 @@ impl Conversation<'_> {
         if now != *known && tried.fittings < FITTINGS {
             // The server takes less than was sent, or another form of it: the next request is made accordingly.
             tried.fittings += 1;
-            let is_guess = now.refused.video && !known.refused.video && !error.words().contains("video");
-            tried.before_guess = tried.before_guess.or(is_guess.then_some(*known));
+            let before = *tried.at_first.get_or_insert(*known);
+            if now.refused.video && !known.refused.video && quirks::is_about_one_medium(&error.words()) {
+                self.video_unreadable = true;
+                self.parts.client.note(&self.endpoint, before);
+            }
             self.commit(change).await?;
             return Ok(None);
         }
@@ -134,8 +137,8 @@ impl Conversation<'_> {
         }
         let Some(pause) = self.parts.config.retry.pause(&error, tried.requests) else {
             self.commit(change).await?;
-            if let Some(before) = tried.before_guess {
-                // Without the video it was refused as well, so the video was not the reason.
+            if let Some(before) = tried.at_first {
+                // The other form was refused as well, so the form was not the reason.
                 self.parts.client.note(&self.endpoint, before);
             }
             return Ok(Some(Asked::Failed(failure_of(&error))));

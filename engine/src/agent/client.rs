@@ -29,6 +29,8 @@ use super::wire::{self, ChatRequest, Sent};
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 /// How long a server may say nothing at all, comments included.
 pub const IDLE_LIMIT: Duration = Duration::from_mins(5);
+/// How long the end of a finished answer is waited for.
+const DRAIN_LIMIT: Duration = Duration::from_millis(20);
 /// Refusals learned from in one call.
 const LESSONS: usize = 8;
 /// Bytes read of an error's body.
@@ -97,7 +99,7 @@ impl ModelClient {
         stop: &CancellationToken,
     ) -> Result<AnswerStream, ModelError> {
         let response = self.ask(endpoint, request, true, stop).await?;
-        Ok(AnswerStream::new(response, endpoint.host(), self.idle_limit, stop.clone()))
+        Ok(AnswerStream::new(response, true, endpoint.host(), self.idle_limit, stop.clone()))
     }
 
     /// Asks and waits for the whole answer.
@@ -112,7 +114,7 @@ impl ModelClient {
     ) -> Result<Completion, ModelError> {
         let response = self.ask(endpoint, request, false, stop).await?;
         // A server that streams all the same is read as it comes.
-        let mut answer = AnswerStream::new(response, endpoint.host(), self.idle_limit, stop.clone());
+        let mut answer = AnswerStream::new(response, false, endpoint.host(), self.idle_limit, stop.clone());
         while answer.next().await?.is_some() {}
         answer.finish()
     }
@@ -275,13 +277,13 @@ impl std::fmt::Debug for AnswerStream {
 }
 
 impl AnswerStream {
-    fn new(response: Response, host: String, limit: Duration, stop: CancellationToken) -> Self {
-        let is_json = response
-            .headers()
-            .get(CONTENT_TYPE)
-            .and_then(|value| value.to_str().ok())
-            .is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("application/json"));
-        let source = if is_json {
+    fn new(response: Response, wants_events: bool, host: String, limit: Duration, stop: CancellationToken) -> Self {
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let kind = kind.trim_start().to_ascii_lowercase();
+        // Some servers send no type, or a wrong one: then it is what was asked for.
+        let is_whole =
+            kind.starts_with("application/json") || (!wants_events && !kind.starts_with("text/event-stream"));
+        let source = if is_whole {
             Source::Whole(Box::pin(read_some(response, ANSWER_LIMIT, limit)))
         } else {
             // The end of a body ends the last event too, with or without its empty line.
@@ -304,6 +306,7 @@ impl AnswerStream {
     pub async fn next(&mut self) -> Result<Option<Added>, ModelError> {
         loop {
             if self.assembly.is_done() {
+                self.drain().await;
                 return Ok(None);
             }
             let stop = self.stop.clone();
@@ -317,6 +320,16 @@ impl AnswerStream {
                 Some(added) if added == Added::default() => {}
                 Some(added) => return Ok(Some(added)),
             }
+        }
+    }
+
+    /// Reads what little comes behind `[DONE]`: a body read to its end gives its connection back for the next request.
+    async fn drain(&mut self) {
+        if let Source::Events(events) = &mut self.source {
+            let rest = async { while let Some(Ok(_)) = events.next().await {} };
+            // A server that leaves the line open loses it.
+            let _in_time = tokio::time::timeout(DRAIN_LIMIT, rest).await;
+            self.source = Source::Over;
         }
     }
 

@@ -141,7 +141,10 @@ impl Conversation<'_> {
         if !self.wants_context || self.context_failed {
             return Ok(None);
         }
-        let wanted = plan::plan(Step::Context, &self.endpoint, &self.parts.catalogue, &self.known());
+        let mut wanted = plan::plan(Step::Context, &self.endpoint, &self.parts.catalogue, &self.known());
+        if wanted == Plan::Video && self.is_too_large_now().await {
+            wanted = self.frames_plan();
+        }
         if self.has_context(wanted) {
             return Ok(None);
         }
@@ -213,10 +216,27 @@ impl Conversation<'_> {
         learned.map_or(INLINE_LIMIT_BYTES, |characters| (characters as u64 / 4 * 3).min(INLINE_LIMIT_BYTES))
     }
 
-    async fn context_frames(&self) -> Result<Vec<Part>, String> {
+    /// Whether the server has said that it takes less than the video's bytes, and there is no link to it.
+    async fn is_too_large_now(&self) -> bool {
+        let known = self.known();
+        if known.url_limit.is_none() && known.body_limit.is_none() {
+            return false;
+        }
+        let Ok((media, size_bytes)) = self.backend.source(&self.session.video_id).await else { return false };
+        let has_link = !self.parts.config.inline_media
+            && matches!(self.backend.link(&media, self.parts.config.link_ttl).await, Ok(Some(_)));
+        !has_link && size_bytes > self.inline_limit()
+    }
+
+    /// What would be sent if the model took no videos.
+    fn frames_plan(&self) -> Plan {
         let mut known = self.known();
         known.refused.video = true;
-        match plan::plan(Step::Context, &self.endpoint, &self.parts.catalogue, &known) {
+        plan::plan(Step::Context, &self.endpoint, &self.parts.catalogue, &known)
+    }
+
+    async fn context_frames(&self) -> Result<Vec<Part>, String> {
+        match self.frames_plan() {
             Plan::Frames { max_frames, frames_per_second } => self.frames(max_frames, frames_per_second).await,
             Plan::Video | Plan::Nothing => Err("the model takes no pictures".to_owned()),
         }
@@ -224,7 +244,9 @@ impl Conversation<'_> {
 
     /// Frames evenly over the whole video, as many as its length is worth.
     async fn frames(&self, max_frames: usize, frames_per_second: f64) -> Result<Vec<Part>, String> {
-        let max_frames = max_frames.min(self.parts.config.max_frames_per_prompt);
+        let cap = self.parts.config.max_frames_per_prompt.min(plan::image_cap(&self.endpoint, &self.parts.catalogue));
+        // Where tools will show more, they need room under the same cap.
+        let max_frames = max_frames.min(if self.needs_context { cap } else { cap / 4 * 3 });
         let duration = self.file.media.as_ref().map(|facts| facts.duration_seconds);
         let count = duration.map_or(max_frames, |span| plan::frame_count(span, max_frames, frames_per_second));
         #[expect(clippy::cast_precision_loss, reason = "a few hundred")]

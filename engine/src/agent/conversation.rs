@@ -23,6 +23,7 @@ use crate::store::records::{FileRecord, MessageBody, MessageRecord, Origin, Sess
 pub(crate) const SOURCE: &str = "agent";
 
 /// A run under way.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about the whole video's place in it")]
 pub(crate) struct Conversation<'a> {
     pub(crate) parts: &'a AgentParts,
     pub(crate) writer: RunWriter,
@@ -40,6 +41,8 @@ pub(crate) struct Conversation<'a> {
     pub(crate) needs_context: bool,
     /// The context could not be attached in this run; it is not tried again.
     pub(crate) context_failed: bool,
+    /// The server cannot read this very video, though it takes others.
+    pub(crate) video_unreadable: bool,
 }
 
 /// A question to the session's model, apart from the conversation itself.
@@ -111,12 +114,15 @@ impl<'a> Conversation<'a> {
             wants_context: false,
             needs_context: false,
             context_failed: false,
+            video_unreadable: false,
         })
     }
 
-    /// What is known of the session's server.
+    /// What is known of the session's server, and of this video there.
     pub(crate) fn known(&self) -> Known {
-        self.parts.client.known(&self.endpoint)
+        let mut known = self.parts.client.known(&self.endpoint);
+        known.refused.video |= self.video_unreadable;
+        known
     }
 
     /// Whether the history holds a message of this origin.

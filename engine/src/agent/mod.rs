@@ -18,7 +18,7 @@ pub mod error;
 mod fast;
 mod history;
 pub mod plan;
-mod prompts;
+pub(crate) mod prompts;
 pub mod quirks;
 pub mod resolve;
 pub mod retry;

@@ -106,6 +106,9 @@ fn finish(mut text: String, facts: &Facts<'_>) -> String {
     text
 }
 
+/// Stands before the schema in the user's message.
+pub(crate) const FORM: &str = "Answer with one JSON value that fits this JSON Schema, and nothing else:\n";
+
 /// Said when the rounds of tools are used up.
 pub(crate) const LAST_CALL: &str = "You have used all rounds of tools that this run may take. Answer now, without tools, with \
     what you know, and say what is still open.";

@@ -127,8 +127,9 @@ pub(crate) fn learn(error: &ModelError, sent: &Sent, known: &Known) -> Lesson {
     if let Some(next) = learn_shape(status, &words, sent, known) {
         return Lesson::Render(next);
     }
+    let is_unknown_model = words.contains("model") && (words.contains("not found") || words.contains("not exist"));
     // A server that refuses a video often says so in no words that could be known beforehand.
-    if sent.videos > 0 {
+    if sent.videos > 0 && !is_unknown_model {
         return Lesson::Media(refusing(known, |refused| refused.video = true));
     }
     Lesson::Nothing
@@ -144,10 +145,15 @@ fn learn_size(error: &ModelError, status: u16, words: &str, sent: &Sent, known: 
     if !error.is_too_large() || sent.media_chars == 0 || sent.longest_url < LEAST_URL_LIMIT {
         return None;
     }
+    let is_about_url = matches!(status, 400 | 404 | 414 | 422);
+    // A body that is mostly words does not get small by smaller pictures.
+    if !is_about_url && sent.media_chars * 2 < sent.body_bytes {
+        return None;
+    }
     let named = named_number(words);
     let speaks_of_url = ["url", "uri", "characters", "string"].iter().any(|word| words.contains(word));
     let mut next = *known;
-    if matches!(status, 400 | 404 | 414 | 422) && speaks_of_url {
+    if is_about_url && speaks_of_url {
         let limit = named.filter(|limit| (LEAST_URL_LIMIT..sent.longest_url).contains(limit));
         next.url_limit = Some(limit.unwrap_or(sent.longest_url / SHRINK).max(LEAST_URL_LIMIT));
     } else {
@@ -209,13 +215,24 @@ fn learn_media(words: &str, sent: &Sent, known: &Known) -> Option<Known> {
     if sent.videos > 0 && (speaks_of_video || sent.images == 0 && speaks_of_parts(words)) {
         return Some(refusing(known, |refused| refused.video = true));
     }
+    let speaks_of_images = ["image", "vision", "multimodal", "modalit"].iter().any(|word| words.contains(word));
+    let refuses = ["support", "not allowed", "not accept", "not a multimodal", "modalit", "no endpoints"];
     if sent.images > 0
         && !speaks_of_video
-        && (words.contains("image") || words.contains("vision") || words.contains("multimodal"))
+        && speaks_of_images
+        && refuses.iter().any(|word| words.contains(word))
+        && !is_about_one_medium(words)
     {
         return Some(refusing(known, |refused| refused.images = true));
     }
     None
+}
+
+/// Whether a server complains of the very file, not of its kind: then nothing is learned of the server.
+pub(crate) fn is_about_one_medium(words: &str) -> bool {
+    const ITS_FAULTS: &[&str] =
+        &["decode", "corrupt", "following formats", "valid image", "too small", "too long", "resolution", "duration"];
+    ITS_FAULTS.iter().any(|word| words.contains(word))
 }
 
 fn speaks_of_parts(words: &str) -> bool {
@@ -349,9 +366,23 @@ mod tests {
     }
 
     #[test]
+    fn one_bad_picture_says_nothing_of_the_server() {
+        let sent = Sent { images: 1, media_chars: 100, longest_url: 100, ..Sent::default() };
+        for words in [
+            "You uploaded an unsupported image. Please make sure your image has one of the following formats: png",
+            "could not decode image",
+            "invalid image data",
+        ] {
+            assert_eq!(learn(&refusal(400, words), &sent, &Known::default()), Lesson::Nothing, "{words}");
+        }
+        let sent = Sent { videos: 1, ..sent };
+        assert_eq!(learn(&refusal(404, "The model `x` does not exist"), &sent, &Known::default()), Lesson::Nothing);
+    }
+
+    #[test]
     fn a_limit_is_taken_from_the_words_or_from_what_was_refused() {
         let sent =
-            Sent { images: 1, media_chars: 100_000, longest_url: 100_000, body_bytes: 5_000_000, ..Sent::default() };
+            Sent { images: 50, media_chars: 4_900_000, longest_url: 100_000, body_bytes: 5_000_000, ..Sent::default() };
         let Lesson::Media(next) =
             learn(&refusal(400, "Invalid image URI: over 65,520 characters"), &sent, &Known::default())
         else {
@@ -362,6 +393,9 @@ mod tests {
             panic!("nothing learned");
         };
         assert_eq!(next.body_limit, Some(1_666_666));
+        let mostly_words =
+            Sent { images: 1, media_chars: 50_000, longest_url: 50_000, body_bytes: 5_000_000, ..Sent::default() };
+        assert_eq!(learn(&refusal(413, "Too Large"), &mostly_words, &Known::default()), Lesson::Nothing);
         let text_only = Sent { body_bytes: 5_000_000, ..Sent::default() };
         assert_eq!(learn(&refusal(413, "Too Large"), &text_only, &Known::default()), Lesson::Nothing);
     }

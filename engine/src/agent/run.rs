@@ -43,17 +43,38 @@ impl Agent {
             Ok(endpoint) => endpoint,
             Err(error) => return Ok(RunOutcome::Failed(error)),
         };
-        let structure = match context.output_structure.as_ref().map(Structure::new).transpose() {
+        let mode = context.session.mode;
+        let given = context.output_structure.clone();
+        let mut conversation = Conversation::open(&self.parts, context, endpoint).await?;
+        let form = given.or_else(|| form_of_resumed(&conversation));
+        let structure = match form.as_ref().map(Structure::new).transpose() {
             Ok(structure) => structure,
             Err(message) => return Ok(RunOutcome::Failed(failed(FailureKind::UnknownError, message))),
         };
-        let mode = context.session.mode;
-        let mut conversation = Conversation::open(&self.parts, context, endpoint).await?;
         match mode {
             Mode::Agent => Box::pin(agent_mode(&mut conversation, structure.as_ref())).await,
             Mode::Fast => Box::pin(super::fast::fast_mode(&mut conversation, structure.as_ref())).await,
         }
     }
+}
+
+/// The form that the answer has to have when the run goes on after the client answered a call: that of the message
+/// which began it.
+fn form_of_resumed(conversation: &Conversation<'_>) -> Option<Value> {
+    let user_parts = |body: &MessageBody| match body {
+        MessageBody::User { origin: Origin::User, parts } => Some(parts.clone()),
+        MessageBody::User { .. }
+        | MessageBody::System { .. }
+        | MessageBody::Assistant { .. }
+        | MessageBody::Tool { .. } => None,
+    };
+    let is_new_message = user_parts(&conversation.history.last()?.body).is_some();
+    if conversation.session.pending_actions.is_empty() || is_new_message {
+        return None;
+    }
+    let began = conversation.history.iter().rev().find_map(|record| user_parts(&record.body))?;
+    let Some(Part::Text { text }) = began.last() else { return None };
+    serde_json::from_str(text.strip_prefix(prompts::FORM)?).ok()
 }
 
 /// Where this session's model is asked: at the agent's own address with its own key, or at the engine's with the

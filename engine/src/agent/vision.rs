@@ -10,6 +10,7 @@ use super::client::ModelClient;
 use super::endpoint::Endpoint;
 use super::error::ModelError;
 use super::plan::{self, Plan, Step};
+use super::quirks::Known;
 use super::resolve::{Resolver, address_limit};
 use super::stream::Completion;
 use super::usage::Measured;
@@ -129,6 +130,7 @@ impl Vision {
         stop: &CancellationToken,
     ) -> Result<VisionAnswer, ModelError> {
         let (mut tries, mut fittings) = (1, 0);
+        let at_first = self.client.known(endpoint);
         loop {
             let before = self.client.known(endpoint);
             let count = question.parts.iter().filter(|part| !matches!(part, Part::Text { .. })).count();
@@ -146,6 +148,11 @@ impl Vision {
                 continue;
             }
             if !error.is_retryable() || tries >= TRIES {
+                if fittings > 0 {
+                    // Smaller media were refused as well, so their size was not the reason.
+                    let (url_limit, body_limit) = (at_first.url_limit, at_first.body_limit);
+                    self.client.note(endpoint, Known { url_limit, body_limit, ..after });
+                }
                 return Err(error);
             }
             tries += 1;

@@ -294,9 +294,7 @@ fn messages_of(events: &[(EventId, EventBody)], output_structure: Option<&Value>
         }
     }
     if let (Some(schema), Some(MessageBody::User { parts, .. })) = (output_structure, messages.last_mut()) {
-        parts.push(Part::Text {
-            text: format!("Answer with one JSON value that fits this JSON Schema, and nothing else:\n{schema}"),
-        });
+        parts.push(Part::Text { text: format!("{}{schema}", crate::agent::prompts::FORM) });
     }
     messages
 }

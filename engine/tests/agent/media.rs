@@ -104,6 +104,37 @@ async fn an_error_that_has_nothing_to_do_with_the_video_does_not_condemn_it() ->
 }
 
 #[tokio::test]
+async fn a_video_that_the_server_cannot_read_says_nothing_of_the_next_one() -> Result<(), Fault> {
+    let model = Model::start(vec![error(400, "could not decode the video"), say("one"), say("two")]).await?;
+    let world = world(&model, fast(Stage::default())).await?;
+    let id = world.session().await?;
+    assert_eq!(said(&world.ask(&id, "q").await?), ["one"]);
+    assert_eq!(media(&model.messages()[1], "image_url").len(), 12);
+    let other = world.session().await?;
+    assert_eq!(said(&world.ask(&other, "q").await?), ["two"]);
+    assert_eq!(media(&model.messages()[2], "video_url").len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_video_over_the_servers_limit_becomes_frames() -> Result<(), Fault> {
+    let model = Model::start(vec![]).await?;
+    model.rule(|body| {
+        let is_large = media(body["messages"].as_array()?, "video_url").iter().any(|url| url.len() > 100_000);
+        is_large.then(|| error(413, "Request Entity Too Large"))
+    });
+    let stage = Stage { source_bytes: 300_000, clip: vec![7; 300_000], ..Stage::default() };
+    let world = world(&model, fast(stage)).await?;
+    let id = world.session().await?;
+    let events = world.ask(&id, "q").await?;
+    assert_eq!(said(&events), ["ok"], "{:?}", failures(&events));
+    let last = model.messages().pop().ok_or("no request")?;
+    assert!(media(&last, "video_url").is_empty());
+    assert_eq!(media(&last, "image_url").len(), 12);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_model_of_words_alone_cannot_be_fast() -> Result<(), Fault> {
     let model = Model::start(vec![]).await?;
     let plan = Plan { metadata: vec![("mode", "fast")], ..Plan::default() };

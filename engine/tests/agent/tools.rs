@@ -246,6 +246,24 @@ async fn a_custom_tool_waits_for_the_client_and_the_run_goes_on() -> Result<(), 
 }
 
 #[tokio::test]
+async fn a_run_that_goes_on_after_the_client_keeps_its_form() -> Result<(), Fault> {
+    let script = vec![call(&[("a", "weather", json!({}))]), say("it rains"), say("{\"rain\": true}")];
+    let model = Model::start(script).await?;
+    let world = world(&model, Plan { tools: vec![custom()], ..Plan::default() }).await?;
+    let id = world.session().await?;
+    let schema = json!({"type": "object", "properties": {"rain": {"type": "boolean"}}, "required": ["rain"]});
+    let events = world.ask_for(&id, "q", Some(schema)).await?;
+    let call = events.iter().find(|event| event.body.type_name() == "agent.custom_tool_use").ok_or("no call")?;
+    let content = Some(vec![ContentBlock::text("rain")]);
+    let result = EventBody::UserCustomToolResult { custom_tool_use_id: call.id.clone(), content, is_error: false };
+    world.send(&id, vec![result]).await?;
+    world.settled(&id).await?;
+    assert_eq!(said(&world.events(&id).await?), ["{\"rain\":true}"]);
+    assert!(model.asked()[2].body.get("response_format").is_some());
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_call_that_asks_runs_once_it_is_allowed_and_not_when_denied() -> Result<(), Fault> {
     for (result, wanted) in
         [(Confirmation::Allow, "ran ls"), (Confirmation::Deny, "did not allow this call: too risky")]

@@ -53,6 +53,8 @@ pub(crate) struct Stage {
     pub(crate) source_bytes: u64,
     /// Bytes of a frame; they are no picture.
     pub(crate) frame: Vec<u8>,
+    /// Bytes of the video and of clips.
+    pub(crate) clip: Vec<u8>,
     /// Links are handed out.
     pub(crate) has_bucket: bool,
     /// `meet` waits here for another command to come.
@@ -69,6 +71,7 @@ impl Default for Stage {
         Self {
             source_bytes: 1000,
             frame: b"frame".to_vec(),
+            clip: b"clip".to_vec(),
             has_bucket: false,
             meeting: Barrier::new(2),
             begun: AtomicUsize::new(0),
@@ -171,7 +174,7 @@ impl MediaBackend for Stage {
     async fn read(&self, media: &MediaRef) -> Result<bytes::Bytes, BackendError> {
         match media {
             MediaRef::Local { mime_type, .. } if mime_type.starts_with("image/") => Ok(self.frame.clone().into()),
-            _ => Ok(bytes::Bytes::from_static(b"clip")),
+            _ => Ok(self.clip.clone().into()),
         }
     }
     async fn link(&self, media: &MediaRef, _: Duration) -> Result<Option<String>, BackendError> {

@@ -38,7 +38,11 @@ counted() {
     "$@" 2>&1 | tee "$log"
     status=${PIPESTATUS[0]}
     set -e
-    line=$(sed 's/\x1b\[[0-9;]*m//g' "$log" | awk '/[0-9]+ passed/ { last = $0 } END { print last }')
+    # Below its summary nextest shows the output of failed tests, with counts of their own in it.
+    line=$(sed 's/\x1b\[[0-9;]*m//g' "$log" | awk '
+        /tests? run: [0-9]+ passed/ { summary = $0 }
+        /^[0-9]+ passed, [0-9]+ failed/ { plain = $0 }
+        END { print (summary != "" ? summary : plain) }')
     good=$(sum_of '([0-9]+) passed' "$line")
     bad=$(sum_of '([0-9]+) (failed|timed out|exec failed)' "$line")
     if [ "$status" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi

@@ -468,17 +468,33 @@ fn lifetime(text: &str) -> Result<Duration, UploadError> {
 }
 
 /// Gives an upload its name. Whoever looks finds either the whole file or none.
+///
+/// The disk is told to keep it right after, and the answer does not wait for that: gigabytes on a slow disk would keep
+/// the client waiting for minutes. Power that fails in between costs an upload, which sending the bytes again puts right.
 async fn place(upload: TempPath, path: &Utf8Path) -> Result<(), UploadError> {
     let path = path.to_owned();
-    let placed = tokio::task::spawn_blocking(move || {
+    let renamed = tokio::task::spawn_blocking(move || {
         upload.persist(&path).map_err(|error| error.error)?;
-        let folder = path.parent().unwrap_or(Utf8Path::new("."));
-        fs_err::File::open(folder)?.sync_all()
+        Ok(path)
     });
-    match placed.await {
-        Ok(placed) => placed.map_err(disk("store the upload")),
-        Err(panic) => Err(disk("store the upload")(io::Error::other(panic.to_string()))),
-    }
+    let path = match renamed.await {
+        Ok(renamed) => renamed.map_err(disk("store the upload"))?,
+        Err(panic) => return Err(disk("store the upload")(io::Error::other(panic.to_string()))),
+    };
+    drop(tokio::task::spawn_blocking(move || {
+        match sync(&path) {
+            Ok(()) => {}
+            // Deleted in the meantime.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => tracing::warn!(error = %chain(&error), "the disk did not confirm an upload"),
+        }
+    }));
+    Ok(())
+}
+
+fn sync(path: &Utf8Path) -> io::Result<()> {
+    fs_err::File::open(path)?.sync_data()?;
+    fs_err::File::open(path.parent().unwrap_or(Utf8Path::new(".")))?.sync_all()
 }
 
 async fn remove_file(path: &Utf8Path) {
@@ -513,7 +529,6 @@ fn write_file(folder: &Path, mut pieces: mpsc::Receiver<Piece>) -> io::Result<Op
             None => return Ok(None),
         }
     }
-    file.as_file().sync_data()?;
     let mut head = Vec::new();
     file.rewind()?;
     file.as_file_mut().take(HEAD_BYTES as u64).read_to_end(&mut head)?;

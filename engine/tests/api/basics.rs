@@ -1,9 +1,12 @@
 //! Keys, request ids, routes, bad JSON, health, and the API's own description.
 
+use std::time::Duration;
+
 use reqwest::Method;
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::support::Api;
+use crate::support::{Api, Failure};
 
 #[tokio::test]
 async fn every_route_but_health_needs_the_key() {
@@ -143,4 +146,31 @@ async fn a_panic_is_answered_in_shape() {
     assert_eq!(response.status(), 500);
     let error = response.extensions().get::<std::sync::Arc<ambient_engine::api::error::ApiError>>().unwrap();
     assert_eq!(error.body("req_1").error.kind, "api_error");
+}
+
+/// A client sends head and body apart, and its next request on the same connection right after the answer.
+#[tokio::test]
+async fn a_refusal_waits_for_a_small_body_and_keeps_the_connection() -> Result<(), Failure> {
+    let api = Api::new().await?;
+    let mut connection = tokio::net::TcpStream::connect(api.base.trim_start_matches("http://")).await?;
+    let body = r#"{"title":"x"}"#;
+    for _request in 0..5 {
+        let head = format!(
+            "POST /v1/sessions/ses_nope HTTP/1.1\r\nhost: here\r\nx-api-key: dev-token\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n",
+            body.len()
+        );
+        connection.write_all(head.as_bytes()).await?;
+        connection.flush().await?;
+        // Time enough for an answer that does not wait.
+        let early = tokio::time::timeout(Duration::from_millis(100), connection.readable()).await;
+        assert!(early.is_err(), "the answer came before the body");
+        connection.write_all(body.as_bytes()).await?;
+        let mut answer = [0; 4096];
+        let read = tokio::time::timeout(Duration::from_secs(20), connection.read(&mut answer)).await??;
+        let text = String::from_utf8_lossy(&answer[..read]).into_owned();
+        assert!(text.starts_with("HTTP/1.1 404 "), "{text}");
+        assert!(!text.to_ascii_lowercase().contains("connection: close"), "{text}");
+    }
+    api.end().await
 }

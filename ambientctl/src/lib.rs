@@ -6,4 +6,5 @@
 
 pub mod commands;
 pub mod environment;
+pub mod files;
 pub mod output;

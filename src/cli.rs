@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ambient_ctl::commands::{completions, health};
+use ambient_ctl::commands::{completions, config, health};
 use clap::CommandFactory as _;
 
 /// Ambient answers questions about long videos
@@ -44,6 +44,11 @@ pub(crate) enum Command {
         Exit code: 0 ready, 1 up but not ready, 3 nobody answers."
     )]
     Health(health::Args),
+    /// Shows and changes what an installation is set to
+    #[command(after_help = "Examples:\n  ambientctl config show\n  ambientctl config get LLM_BASE_URL\n  \
+        ambientctl config set --no-apply LLM_BASE_URL=http://127.0.0.1:8000/v1\n  ambientctl config render --format json\n\n\
+        The files are those of `--dir DIR`, else of AMBIENT_DIR, else of ~/.ambient.")]
+    Config(config::Args),
     /// Prints the completion script of a shell
     #[command(
         after_help = "Example:\n  ambientctl completions bash > ~/.local/share/bash-completion/completions/ambientctl"

@@ -45,6 +45,9 @@ fn dispatch(words: Cli, printer: Printer) -> Result<Exit, Failure> {
                 .map_err(|error| Failure::new(Exit::Internal, error))?;
             runtime.block_on(ambient_ctl::commands::health::run(&args, &environment, &printer))
         }
+        cli::Command::Config(args) => {
+            ambient_ctl::commands::config::run(&args, &process_environment::without_file(), &printer)
+        }
         cli::Command::Completions(args) => Ok(ambient_ctl::commands::completions::run(&args, Cli::words(), &printer)),
     }
 }

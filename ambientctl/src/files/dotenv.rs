@@ -164,7 +164,6 @@ fn removed_range(text: &str, statements: &[Statement], index: usize) -> Range<us
     let before = index.checked_sub(1).and_then(|before| statements.get(before)).is_some_and(shares_its_line);
     let after = statements.get(index + 1).filter(|after| shares_its_line(after));
     match after {
-        Some(after) if before => start..start_of(text, after),
         Some(after) => start..start_of(text, after),
         None if before => start..end,
         None => line_start..line_end,

@@ -48,7 +48,7 @@ pub enum FilesError {
         /// The owner's number.
         owner: u32,
     },
-    /// Another process holds the lock, and the caller does not want to wait.
+    /// There can be no lock.
     #[error("could not lock `{}`", path.display())]
     Lock {
         /// The lock file.

@@ -133,8 +133,8 @@ impl Folder {
 pub(crate) fn text_of(path: &Path) -> Result<Option<String>, FilesError> {
     match fs::read(path) {
         Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|error| {
-            let line =
-                1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+            let before = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
+            let line = 1 + before.matches('\n').count();
             FilesError::NotUtf8 { path: path.to_owned(), line }
         }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -8,12 +8,18 @@ mod backup;
 #[cfg(test)]
 mod crash;
 pub mod dotenv;
+mod draft;
 mod error;
 mod folder;
 mod lock;
+pub mod override_file;
+#[cfg(test)]
+mod override_random;
 mod replace;
 
+pub use draft::Draft;
 pub use error::FilesError;
+pub(crate) use folder::text_of;
 pub use folder::{Edit, EditedFile, Folder};
 pub use lock::Lock;
 pub use replace::Tightened;

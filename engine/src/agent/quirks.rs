@@ -1,7 +1,7 @@
 //! What servers of the same protocol disagree on, and what is learned from their refusals: the one place for it.
 //!
 //! A server's no is remembered for its address and model, so that the next request is right at once. Everything here is
-//! pure: [`learn`] looks at an error and at what was sent, and says what to change; the client sends again.
+//! pure: `learn` looks at an error and at what was sent, and says what to change; the client sends again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

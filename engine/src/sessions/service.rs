@@ -1,4 +1,4 @@
-//! Making, changing and ending sessions. Sending and running are in [`super::send`] and [`super::supervise`].
+//! Making, changing and ending sessions. Sending and running are in `send` and [`super::supervise`].
 
 use std::sync::Arc;
 use std::time::Duration;

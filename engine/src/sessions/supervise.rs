@@ -21,7 +21,7 @@ use super::writer::{RunWriteError, RunWriter};
 use crate::agent::{RunContext, RunOutcome};
 use crate::broker::{Heard, Lease, Signal, Signals};
 use crate::events::body::{ContentBlock, EventBody, FailureKind, RetryStatus, SessionFailure, StopReason};
-use crate::ids::RunId;
+use crate::ids::{EventId, RunId, SessionId};
 use crate::store::records::{MessageBody, MessageRecord, SessionRecord, UsageTotals};
 use crate::store::{StoreError, chain};
 
@@ -86,7 +86,7 @@ impl Sessions {
         let stop = CancellationToken::new();
         let work = self.work(session, writer.clone(), output_structure, stop.clone());
         let mut work = Box::pin(AssertUnwindSafe(work).catch_unwind());
-        let watched = self.watch(&lease, fence, signals, &aborting);
+        let watched = self.watch(&id, &lease, fence, signals, &aborting);
         let (cause, outcome) = tokio::select! {
             outcome = &mut work => (None, Some(outcome)),
             cause = watched => {
@@ -123,7 +123,14 @@ impl Sessions {
     }
 
     /// Keeps the lease until something says that the run has to stop.
-    async fn watch(&self, lease: &Lease, fence: u64, mut signals: Signals, aborting: &CancellationToken) -> Cause {
+    async fn watch(
+        &self,
+        id: &SessionId,
+        lease: &Lease,
+        fence: u64,
+        mut signals: Signals,
+        aborting: &CancellationToken,
+    ) -> Cause {
         let mut heartbeat = tokio::time::interval(LEASE_TTL / HEARTBEATS_PER_LEASE);
         heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut kept_at = tokio::time::Instant::now();
@@ -137,7 +144,7 @@ impl Sessions {
                         Signal::Events(_) | Signal::Preview(_) | Signal::Interrupt { .. } => {}
                     },
                     Heard::Missed => {
-                        if self.was_interrupted(lease, fence).await {
+                        if self.was_interrupted(id, fence).await {
                             return Cause::Interrupted;
                         }
                     }
@@ -155,7 +162,7 @@ impl Sessions {
                         }
                     }
                     // A signal may have been lost on its way from another engine; the store has not lost the wish.
-                    if self.was_interrupted(lease, fence).await {
+                    if self.was_interrupted(id, fence).await {
                         return Cause::Interrupted;
                     }
                 }
@@ -163,10 +170,8 @@ impl Sessions {
         }
     }
 
-    async fn was_interrupted(&self, lease: &Lease, fence: u64) -> bool {
-        let id = lease.name.strip_prefix("session:").and_then(|rest| rest.strip_suffix(":owner"));
-        let Some(id) = id.and_then(|id| id.parse().ok()) else { return false };
-        match self.parts.store.session(&id).await {
+    async fn was_interrupted(&self, id: &SessionId, fence: u64) -> bool {
+        match self.parts.store.session(id).await {
             Ok(Some(session)) => session.interrupted_fence == fence,
             Ok(None) => true,
             Err(_unreachable) => false,
@@ -259,7 +264,7 @@ impl Sessions {
 }
 
 /// The calls of a history that have no result, in order: the model's id, the event, the tool.
-fn open_calls(history: &[MessageRecord]) -> Vec<(String, crate::ids::EventId, String)> {
+fn open_calls(history: &[MessageRecord]) -> Vec<(String, EventId, String)> {
     let mut open = Vec::new();
     for message in history {
         match &message.body {

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ambient_engine::agent::{RunContext, RunOutcome};
+use ambient_engine::broker::{Heard, Signal};
 use ambient_engine::events::body::{
     Confirmation, ContentBlock, EventBody, FailureKind, Permission, RetryStatus, SessionFailure, StopReason,
 };
@@ -21,7 +22,7 @@ use ambient_engine::sessions::wishes::SessionError;
 use ambient_engine::sessions::writer::RunWriteError;
 use ambient_engine::store::records::{ActionAnswer, EventRecord, MessageBody, PendingAction, PendingKind, ToolCall};
 use serde_json::Map;
-use support::world::{World, answer, assemble, message, types, world};
+use support::world::{PATIENCE, World, answer, assemble, message, types, world};
 use tokio::sync::{Barrier, Semaphore};
 
 async fn answers(context: RunContext) -> Result<RunOutcome, RunWriteError> {
@@ -159,6 +160,27 @@ async fn the_next_message_may_follow_the_idle_event_at_once() {
     for turn in 0..25 {
         world.send(&id, vec![message("again")]).await.unwrap_or_else(|error| panic!("turn {turn}: {error}"));
         world.settled(&id).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn who_is_told_of_the_idle_event_finds_the_lease_given_back() {
+    let world = world(answers).await.unwrap();
+    let id = world.session().await.unwrap();
+    for _ in 0..10 {
+        let mut signals = world.broker.subscribe(&id).await.unwrap();
+        world.send(&id, vec![message("again")]).await.unwrap();
+        let told = async {
+            loop {
+                let Heard::Signal(signal) = signals.next().await else { panic!("a signal is missing") };
+                if let Signal::Events(events) = signal.as_ref()
+                    && stop_reason(events).is_some()
+                {
+                    return world.broker.is_held(&format!("session:{id}:owner")).await.unwrap();
+                }
+            }
+        };
+        assert!(!tokio::time::timeout(PATIENCE, told).await.unwrap());
     }
 }
 

@@ -6,6 +6,7 @@
 //! nobody anything.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ const REMEMBERED_MESSAGES: usize = 64;
 const LAST_WORDS: Duration = Duration::from_secs(8);
 /// Sessions whose read marks are remembered, so that many readers of one event store it once.
 const REMEMBERED_MARKS: usize = 10_000;
+/// Read marks of different sessions that are stored at once.
+const MARKED_AT_ONCE: usize = 64;
 
 /// What a reader asks for.
 #[derive(Clone, Debug, Default)]
@@ -54,7 +57,44 @@ pub struct Streams {
     broker: Arc<dyn Broker>,
     draining: CancellationToken,
     aborting: CancellationToken,
-    marks: Arc<Mutex<HashMap<SessionId, u64>>>,
+    marks: Arc<Marks>,
+}
+
+/// The idle events that clients were given, as far as this engine remembers.
+#[derive(Debug)]
+struct Marks {
+    stored: Mutex<HashMap<SessionId, u64>>,
+    /// Held while a mark is stored, one for the sessions that share it: the readers of one event come together, and one
+    /// of them stores for all.
+    turns: [tokio::sync::Mutex<()>; MARKED_AT_ONCE],
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self { stored: Mutex::default(), turns: std::array::from_fn(|_| tokio::sync::Mutex::default()) }
+    }
+}
+
+impl Marks {
+    fn turn(&self, id: &SessionId) -> &tokio::sync::Mutex<()> {
+        let mut hasher = DefaultHasher::new();
+        id.hash(&mut hasher);
+        let place = usize::try_from(hasher.finish() % MARKED_AT_ONCE as u64).unwrap_or_default();
+        &self.turns[place]
+    }
+
+    fn has(&self, id: &SessionId, seq: u64) -> bool {
+        let stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        stored.get(id).is_some_and(|marked| *marked >= seq)
+    }
+
+    fn keep(&self, id: &SessionId, seq: u64) {
+        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        if stored.len() >= REMEMBERED_MARKS {
+            stored.clear();
+        }
+        stored.insert(id.clone(), seq);
+    }
 }
 
 impl Streams {
@@ -108,20 +148,15 @@ impl Streams {
     pub async fn handed_out(&self, id: &SessionId, events: &[EventRecord]) {
         let idle = events.iter().rev().find(|event| matches!(event.body, EventBody::StatusIdle { .. }));
         let Some(seq) = idle.map(|event| event.seq) else { return };
-        {
-            let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
-            if marks.get(id).is_some_and(|marked| *marked >= seq) {
-                return;
-            }
+        if self.marks.has(id, seq) {
+            return;
+        }
+        let _turn = self.marks.turn(id).lock().await;
+        if self.marks.has(id, seq) {
+            return;
         }
         match self.store.mark_read(id, seq).await {
-            Ok(()) => {
-                let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
-                if marks.len() >= REMEMBERED_MARKS {
-                    marks.clear();
-                }
-                marks.insert(id.clone(), seq);
-            }
+            Ok(()) => self.marks.keep(id, seq),
             Err(error) => tracing::warn!(session.id = %id, error = %chain(&error), "a read mark was not stored"),
         }
     }

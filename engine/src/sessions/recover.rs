@@ -53,9 +53,10 @@ impl Sessions {
                 tracing::warn!(session.id = %session.id, run.id = %run, "a run was cut off");
                 let writer = RunWriter::new(self.writer(), session.id.clone(), run, fence);
                 let error = failure("the engine stopped during this run; send the message again".to_owned());
-                self.write_end(&writer, Ending::Failed(error)).await;
+                self.end(&writer, Ending::Failed(error), &lease).await;
+            } else {
+                self.give_back(&lease).await;
             }
-            self.give_back(&lease).await;
         }
         Ok(())
     }

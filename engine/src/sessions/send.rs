@@ -18,10 +18,11 @@ use crate::store::records::{
 
 /// The lease of a run ends by itself so long after its engine fell silent.
 pub(super) const LEASE_TTL: Duration = Duration::from_secs(30);
-/// A run's lease is given back a moment after its idle event; so long a sender waits for that moment.
+/// A run's lease is given back a moment after its end is stored; so long a sender waits for that moment.
 const LEASE_PATIENCE: Duration = Duration::from_secs(3);
-/// Between two looks at a lease in that moment.
-const LEASE_PAUSE: Duration = Duration::from_millis(10);
+/// Between two looks at a lease in that moment: first, and at most.
+const LEASE_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_LEASE_PAUSE: Duration = Duration::from_millis(50);
 
 /// What the model is told of a call whose answer never came.
 const MOVED_ON: &str = "the user sent a new message instead of answering this call";
@@ -160,11 +161,12 @@ impl Sessions {
         Ok(stored)
     }
 
-    /// The lease of the session. A run's engine gives it back a moment after the idle event that clients wait for, so an
-    /// idle session with a lease is waited for.
+    /// The lease of the session. A run's engine gives it back a moment after the end of the run is stored, so an idle
+    /// session with a lease is waited for.
     async fn lease(&self, id: &SessionId) -> Result<Lease, SessionError> {
         let name = lease_name(id);
         let deadline = tokio::time::Instant::now() + LEASE_PATIENCE;
+        let mut pause = LEASE_PAUSE;
         loop {
             if let Some(lease) = self.parts.broker.acquire(&name, LEASE_TTL).await? {
                 return Ok(lease);
@@ -173,7 +175,8 @@ impl Sessions {
             if matches!(session.state, SessionState::Running { .. }) || tokio::time::Instant::now() >= deadline {
                 return Err(SessionError::RunInFlight);
             }
-            tokio::time::sleep(LEASE_PAUSE).await;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_LEASE_PAUSE);
         }
     }
 

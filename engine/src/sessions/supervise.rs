@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::change::{Move, SessionChange};
+use super::change::{Changed, Move, SessionChange};
 use super::send::LEASE_TTL;
 use super::service::Sessions;
 use super::writer::{RunWriteError, RunWriter};
@@ -98,10 +98,17 @@ impl Sessions {
         drop(work);
         let end = ending(cause, outcome);
         tracing::info!(session.id = %id, run.id = %run, run.end = end.name(), run.seconds = began.elapsed().as_secs_f64(), "run ended");
-        if !matches!(end, Ending::Lost) {
-            self.write_end(&writer, end).await;
+        self.end(&writer, end, &lease).await;
+    }
+
+    /// Writes the end of a run, gives its lease back, and only then tells the readers: who sees the idle event can send
+    /// the next message at once.
+    pub(super) async fn end(&self, writer: &RunWriter, end: Ending, lease: &Lease) {
+        let written = if matches!(end, Ending::Lost) { None } else { self.write_end(writer, end).await };
+        self.give_back(lease).await;
+        if let Some(changed) = written {
+            writer.publish(&changed).await;
         }
-        self.give_back(&lease).await;
     }
 
     async fn work(
@@ -131,7 +138,8 @@ impl Sessions {
         mut signals: Signals,
         aborting: &CancellationToken,
     ) -> Cause {
-        let mut heartbeat = tokio::time::interval(LEASE_TTL / HEARTBEATS_PER_LEASE);
+        let period = LEASE_TTL / HEARTBEATS_PER_LEASE;
+        let mut heartbeat = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
         heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut kept_at = tokio::time::Instant::now();
         let mut listening = true;
@@ -178,27 +186,28 @@ impl Sessions {
         }
     }
 
-    /// Writes the end of a run, again and again while the store fails.
-    pub(super) async fn write_end(&self, writer: &RunWriter, end: Ending) {
+    /// Writes the end of a run, again and again while the store fails; gives what was written.
+    async fn write_end(&self, writer: &RunWriter, end: Ending) -> Option<Changed> {
         let deadline = tokio::time::Instant::now() + END_PATIENCE;
         let mut pause = END_PAUSE;
         loop {
             match self.try_end(writer, &end).await {
-                Ok(()) | Err(RunWriteError::Lost) => return,
+                Ok(written) => return written,
+                Err(RunWriteError::Lost) => return None,
                 Err(RunWriteError::Store(error)) => {
                     tracing::error!(session.id = %writer.session(), run.id = %writer.run(), error = %chain(&error), "the end of a run could not be stored");
                 }
             }
             if tokio::time::Instant::now() + pause > deadline {
-                return;
+                return None;
             }
             tokio::time::sleep(pause).await;
             pause *= 2;
         }
     }
 
-    async fn try_end(&self, writer: &RunWriter, end: &Ending) -> Result<(), RunWriteError> {
-        let Some(session) = self.parts.store.session(writer.session()).await? else { return Ok(()) };
+    async fn try_end(&self, writer: &RunWriter, end: &Ending) -> Result<Option<Changed>, RunWriteError> {
+        let Some(session) = self.parts.store.session(writer.session()).await? else { return Ok(None) };
         let mut change = writer.begin();
         if let Some(why) = end.cuts_off() {
             self.close_history(&session, why, &mut change).await?;
@@ -214,13 +223,12 @@ impl Sessions {
                 change.event(EventBody::SessionError { error: error.clone() });
                 StopReason::RetriesExhausted
             }
-            Ending::Lost => return Ok(()),
+            Ending::Lost => return Ok(None),
         };
         change.event(EventBody::SessionUsage { usage: usage_json(&session.usage) });
         change.event(EventBody::StatusIdle { stop_reason, stop_details: None });
         change.to = Some(Move::Idle);
-        writer.commit(change).await?;
-        Ok(())
+        Ok(Some(writer.store(change).await?))
     }
 
     /// Gives every call without a result one, and a message without an answer a word in the answer's place. So each call

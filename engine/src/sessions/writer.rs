@@ -34,16 +34,25 @@ impl SessionWriter {
     /// When the store fails; then nothing was written.
     pub async fn change(&self, id: &SessionId, change: SessionChange) -> Result<ChangeOutcome, StoreError> {
         let interrupts = change.interrupt;
-        let outcome = self.store.change_session(id, change, self.clock.now()).await?;
+        let outcome = self.store(id, change).await?;
         if let ChangeOutcome::Done(changed) = &outcome {
-            if !changed.events.is_empty() {
-                self.tell(id, Signal::Events(changed.events.clone())).await;
-            }
+            self.publish(changed).await;
             if interrupts {
                 self.tell(id, Signal::Interrupt { fence: changed.session.interrupted_fence }).await;
             }
         }
         Ok(outcome)
+    }
+
+    async fn store(&self, id: &SessionId, change: SessionChange) -> Result<ChangeOutcome, StoreError> {
+        self.store.change_session(id, change, self.clock.now()).await
+    }
+
+    /// Publishes the events of a change that is stored.
+    async fn publish(&self, changed: &Changed) {
+        if !changed.events.is_empty() {
+            self.tell(&changed.session.id, Signal::Events(changed.events.clone())).await;
+        }
     }
 
     /// Publishes a signal about a session.
@@ -103,10 +112,25 @@ impl RunWriter {
     /// # Errors
     /// [`RunWriteError::Lost`] when the session is no longer this run's.
     pub async fn commit(&self, change: SessionChange) -> Result<Changed, RunWriteError> {
-        match self.writer.change(&self.session, change).await? {
+        let changed = self.store(change).await?;
+        self.publish(&changed).await;
+        Ok(changed)
+    }
+
+    /// Makes a change whose events [`Self::publish`] shows to readers later.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    pub(super) async fn store(&self, change: SessionChange) -> Result<Changed, RunWriteError> {
+        match self.writer.store(&self.session, change).await? {
             ChangeOutcome::Done(changed) => Ok(*changed),
             ChangeOutcome::Refused(_) | ChangeOutcome::Gone => Err(RunWriteError::Lost),
         }
+    }
+
+    /// Publishes the events of a change that is stored.
+    pub(super) async fn publish(&self, changed: &Changed) {
+        self.writer.publish(changed).await;
     }
 
     /// Appends one event.

@@ -29,6 +29,7 @@ mod index;
 mod limits;
 mod look;
 mod media;
+pub mod objects;
 mod probe;
 mod source;
 mod time;

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::catalogue::{Catalogue, CatalogueError};
 use crate::agent::client::ModelClient;
 use crate::agent::config::{AgentConfig, AgentParts, KeyOpener};
-use crate::agent::resolve::Resolver;
+use crate::agent::resolve::{RecentAddresses, Resolver};
 use crate::agent::run::Agent;
 use crate::agent::vision::Vision;
 use crate::api::health;
@@ -271,6 +271,7 @@ impl Thinking {
             store: Arc::clone(store),
             toolbox,
             keys,
+            recent: RecentAddresses::default(),
         });
         Ok(Self { agent, vision, catalogue })
     }

@@ -579,6 +579,12 @@ async fn resources_belong_to_their_session(database: &Database) {
     let in_order = Window { ascending: true, ..page(1) };
     let listed = store.resources(&made.id, &in_order).await.unwrap();
     assert_eq!(listed, Listed { items: vec![first.clone()], has_more: true });
+    let others = resource(&other, 3);
+    store.insert_resource(&others).await.unwrap();
+    let both = [made.id.clone(), SessionId::generate(), other.id.clone()];
+    let of_both = store.resources_of(&both).await.unwrap();
+    assert_eq!(of_both, vec![first.clone(), second.clone(), others]);
+    assert_eq!(store.resources_of(&[]).await.unwrap(), vec![]);
     assert!(!store.delete_resource(&other.id, &first.id).await.unwrap());
     assert!(store.delete_resource(&made.id, &first.id).await.unwrap());
     assert!(!store.delete_resource(&made.id, &ResourceId::generate()).await.unwrap());

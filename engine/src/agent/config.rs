@@ -10,6 +10,7 @@ use secrecy::SecretString;
 use super::catalogue::Catalogue;
 use super::client::ModelClient;
 use super::endpoint::Endpoint;
+use super::resolve::RecentAddresses;
 use super::retry::RetryPolicy;
 use crate::store::Store;
 use crate::store::records::AgentEndpoint;
@@ -115,4 +116,5 @@ pub struct AgentParts {
     pub store: Arc<dyn Store>,
     pub toolbox: Toolbox,
     pub keys: KeyOpener,
+    pub recent: RecentAddresses,
 }

@@ -99,8 +99,10 @@ impl<'a> Conversation<'a> {
             Some(session.id.clone()),
             parts.config.link_ttl,
         );
-        let resolver =
-            base.with_inline_media(parts.config.inline_media).for_run(Arc::clone(&backend), session.id.clone());
+        let resolver = base
+            .with_inline_media(parts.config.inline_media)
+            .with_recent(parts.recent.clone())
+            .for_run(Arc::clone(&backend), session.id.clone());
         Ok(Self {
             parts,
             writer,

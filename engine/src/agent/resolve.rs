@@ -33,7 +33,10 @@ const LEAST_SIDE: u32 = 48;
 /// Media of one message that are read, signed or made smaller at once.
 const RESOLVED_AT_ONCE: usize = 8;
 /// Characters of addresses that one run keeps at hand.
-const CACHE_CHARS: usize = 64 * 1024 * 1024;
+const RUN_CHARS: usize = 64 * 1024 * 1024;
+/// Characters of addresses that the engine keeps at hand from run to run, and of one of them.
+const RECENT_CHARS: usize = 8 * 1024 * 1024;
+const RECENT_EACH: usize = 1024 * 1024;
 
 /// Resolves media for one session, or for none.
 #[derive(Clone, Debug)]
@@ -45,12 +48,42 @@ pub struct Resolver {
     inline_limit: u64,
     links: bool,
     cache: Option<Arc<Mutex<Cache>>>,
+    recent: RecentAddresses,
 }
+
+/// The small media that runs sent lately, as data URLs: the next turn sends them again. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct RecentAddresses(Arc<Mutex<Cache>>);
+
+/// A medium, and the characters that its address may have.
+type Wanted = (MediaRef, Option<usize>);
 
 #[derive(Debug, Default)]
 struct Cache {
-    known: HashMap<(MediaRef, Option<usize>), (Instant, Arc<str>)>,
+    known: HashMap<Wanted, (Instant, Arc<str>)>,
     characters: usize,
+}
+
+impl Cache {
+    fn get(&self, wanted: &Wanted, link_ttl: Duration) -> Option<Arc<str>> {
+        let (since, address) = self.known.get(wanted)?;
+        // A link is renewed well before it ends; bytes do not age.
+        let is_good = address.starts_with("data:") || since.elapsed() < link_ttl / 2;
+        is_good.then(|| Arc::clone(address))
+    }
+
+    /// Keeps an address, forgetting all others if there is no room for it.
+    fn keep(&mut self, wanted: Wanted, address: &Arc<str>, most_chars: usize) {
+        if address.len() > most_chars {
+            return;
+        }
+        if self.characters + address.len() > most_chars {
+            *self = Self::default();
+        }
+        let before = self.known.insert(wanted, (Instant::now(), Arc::clone(address)));
+        self.characters += address.len();
+        self.characters -= before.map_or(0, |(_, address)| address.len());
+    }
 }
 
 /// What became of a reference.
@@ -70,13 +103,21 @@ impl Resolver {
         session: Option<SessionId>,
         link_ttl: Duration,
     ) -> Self {
-        Self { backend, store, session, link_ttl, inline_limit: INLINE_LIMIT_BYTES, links: true, cache: None }
+        let (cache, recent) = (None, RecentAddresses::default());
+        Self { backend, store, session, link_ttl, inline_limit: INLINE_LIMIT_BYTES, links: true, cache, recent }
     }
 
     /// The same for one run, which asks for the same media again in each turn.
     #[must_use]
     pub fn for_run(&self, backend: Arc<dyn MediaBackend>, session: SessionId) -> Self {
         Self { backend, session: Some(session), cache: Some(Arc::default()), ..self.clone() }
+    }
+
+    /// The same, with what other runs sent lately.
+    #[must_use]
+    pub fn with_recent(mut self, recent: RecentAddresses) -> Self {
+        self.recent = recent;
+        self
     }
 
     /// The same, sending bytes even where a link could be had.
@@ -88,38 +129,34 @@ impl Resolver {
 
     /// The address of a medium, at most `limit` characters long.
     pub async fn address(&self, media: &MediaRef, limit: Option<usize>) -> Resolved {
-        let key = (media.clone(), limit);
-        if let Some(known) = self.cached(&key) {
+        let wanted = (media.clone(), limit);
+        if let Some(known) = self.cached(&wanted) {
             return Resolved::Address(known);
         }
         match self.fresh(media, limit).await {
             Ok(address) => {
                 let address: Arc<str> = address.into();
-                self.keep(key, &address);
+                self.keep(wanted, &address);
                 Resolved::Address(address)
             }
             Err(reason) => Resolved::Missing(reason),
         }
     }
 
-    fn cached(&self, key: &(MediaRef, Option<usize>)) -> Option<Arc<str>> {
-        let cache = self.cache.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
-        let (since, address) = cache.known.get(key)?;
-        // A link is renewed well before it ends; bytes do not age.
-        let is_good = address.starts_with("data:") || since.elapsed() < self.link_ttl / 2;
-        is_good.then(|| Arc::clone(address))
+    fn cached(&self, wanted: &Wanted) -> Option<Arc<str>> {
+        [self.cache.as_ref(), Some(&self.recent.0)]
+            .into_iter()
+            .flatten()
+            .find_map(|cache| cache.lock().unwrap_or_else(PoisonError::into_inner).get(wanted, self.link_ttl))
     }
 
-    fn keep(&self, key: (MediaRef, Option<usize>), address: &Arc<str>) {
+    fn keep(&self, wanted: Wanted, address: &Arc<str>) {
         let Some(cache) = &self.cache else { return };
-        let mut cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if cache.characters + address.len() > CACHE_CHARS {
-            *cache = Cache::default();
+        if address.starts_with("data:") && address.len() <= RECENT_EACH {
+            let mut recent = self.recent.0.lock().unwrap_or_else(PoisonError::into_inner);
+            recent.keep(wanted.clone(), address, RECENT_CHARS);
         }
-        if address.len() <= CACHE_CHARS {
-            cache.characters += address.len();
-            cache.known.insert(key, (Instant::now(), Arc::clone(address)));
-        }
+        cache.lock().unwrap_or_else(PoisonError::into_inner).keep(wanted, address, RUN_CHARS);
     }
 
     async fn fresh(&self, media: &MediaRef, limit: Option<usize>) -> Result<String, String> {

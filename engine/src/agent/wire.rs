@@ -132,6 +132,9 @@ pub struct Sent {
     pub body_bytes: usize,
 }
 
+/// Room for everything of a usual request but its media.
+const TEXT_BYTES: usize = 32 * 1024;
+
 /// Renders a request.
 ///
 /// # Panics
@@ -144,7 +147,9 @@ pub(crate) fn body(
     known: &Known,
 ) -> (Vec<u8>, Sent) {
     let (shape, mut sent) = Body { request, model, open_router, stream, known }.plan(survey(request, known));
-    let bytes = serde_json::to_vec(&shape).expect("strings, numbers and JSON values serialise");
+    // Media make nearly all of a large body; growing towards it would copy them again and again.
+    let mut bytes = Vec::with_capacity(sent.media_chars + TEXT_BYTES);
+    serde_json::to_writer(&mut bytes, &shape).expect("strings, numbers and JSON values serialise");
     sent.body_bytes = bytes.len();
     (bytes, sent)
 }

@@ -26,6 +26,23 @@ const UPDATE_TRIES: u32 = 8;
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Agent)]
 pub struct AgentView {
+    /// What a session keeps of it too.
+    #[serde(flatten)]
+    pub definition: AgentSnapshot,
+    /// The client's pairs.
+    #[schema(value_type = std::collections::HashMap<String, String>)]
+    pub metadata: Metadata,
+    /// When it was archived.
+    pub archived_at: Option<Moment>,
+    /// When its version 1 was made.
+    pub created_at: Moment,
+    /// When this version was made.
+    pub updated_at: Moment,
+}
+
+/// One version of an agent, as it stands in a session.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct AgentSnapshot {
     /// `agt_` and 16 hex digits, or a built-in name.
     pub id: String,
     /// Always `agent`.
@@ -55,15 +72,6 @@ pub struct AgentView {
     pub multiagent: Option<()>,
     /// Always the engine's own.
     pub execution_identity: IdentityView,
-    /// The client's pairs.
-    #[schema(value_type = std::collections::HashMap<String, String>)]
-    pub metadata: Metadata,
-    /// When it was archived.
-    pub archived_at: Option<Moment>,
-    /// When its version 1 was made.
-    pub created_at: Moment,
-    /// When this version was made.
-    pub updated_at: Moment,
 }
 
 /// Which model answers.
@@ -110,7 +118,7 @@ impl From<AgentModel> for ModelView {
     }
 }
 
-impl From<AgentRecord> for AgentView {
+impl From<AgentRecord> for AgentSnapshot {
     fn from(agent: AgentRecord) -> Self {
         Self {
             tools: views(&agent.id, agent.tools),
@@ -125,10 +133,18 @@ impl From<AgentRecord> for AgentView {
             skills: [],
             multiagent: None,
             execution_identity: IdentityView::ENGINE,
-            metadata: agent.metadata,
+        }
+    }
+}
+
+impl From<AgentRecord> for AgentView {
+    fn from(mut agent: AgentRecord) -> Self {
+        Self {
+            metadata: std::mem::take(&mut agent.metadata),
             archived_at: agent.archived_at.map(Moment),
             created_at: agent.created_at.into(),
             updated_at: agent.updated_at.into(),
+            definition: agent.into(),
         }
     }
 }
@@ -311,5 +327,5 @@ pub async fn versions(
     let last = listed.items.last().filter(|_| listed.has_more);
     let next = last.map(|agent| number_token(List::Versions, u64::from(agent.version)));
     let data: Vec<AgentView> = listed.items.into_iter().map(AgentView::from).collect();
-    Ok(Json(Page::of(data, listed.has_more, |agent| agent.id.clone(), next)))
+    Ok(Json(Page::of(data, listed.has_more, |agent| agent.definition.id.clone(), next)))
 }

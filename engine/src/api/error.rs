@@ -253,7 +253,14 @@ impl ApiError {
 
 impl From<StoreError> for ApiError {
     fn from(source: StoreError) -> Self {
-        match source {
+        Arc::new(source).into()
+    }
+}
+
+/// A failure that several requests share.
+impl From<Arc<StoreError>> for ApiError {
+    fn from(source: Arc<StoreError>) -> Self {
+        match *source {
             StoreError::Unavailable(_) | StoreError::Busy { .. } | StoreError::Connect { .. } => {
                 Self::Unavailable { what: "the database", source: source.into() }
             }

@@ -41,7 +41,6 @@ pub struct Sent {
     request_body = SendEvents,
     responses((status = 200, body = Sent), (status = "default", body = ErrorBody)))]
 pub async fn send(State(app): State<App>, Id(id): Id<SessionId>, request: Request) -> Result<Json<Sent>, ApiError> {
-    existing(&app, &id).await?;
     let may_be_again = is_retry(request.headers());
     let body = body_bytes(request, EVENTS_BODY_BYTES).await?;
     let key = app.retries.key(&id, &body);

@@ -15,6 +15,7 @@ pub mod error;
 pub mod events;
 pub mod extract;
 pub mod files;
+pub mod gather;
 pub mod health;
 pub mod openapi;
 pub mod paging;

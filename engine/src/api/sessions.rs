@@ -1,24 +1,31 @@
 //! `/v1/sessions`: conversations over a video.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::agents::{IdentityView, ModelView};
+use super::agents::AgentSnapshot;
 use super::detached::detached;
 use super::error::{Again, ApiError, ErrorBody};
 use super::extract::{Body, Id, Query};
+use super::gather::Gather;
 use super::paging::{Limits, List, Page, page, window};
 use super::resources::{ALL_RESOURCES, ResourceView};
 use super::session_input::{CreateSession, UpdateSession, new_session, session_patch};
 use super::state::App;
-use super::tools::{ToolView, views};
 use super::wire::{Deleted, Moment};
 use crate::ids::SessionId;
 use crate::sessions::wishes::SessionError;
-use crate::store::records::{AgentRecord, Metadata, ResourceRecord, SessionRecord, UsageTotals};
-use crate::store::{Listed, Position, SessionFilter};
+use crate::store::records::{Metadata, ResourceRecord, SessionRecord, UsageTotals};
+use crate::store::{Listed, Position, SessionFilter, Store, StoreError};
 
 const LIMITS: Limits = Limits { default: 20, most: 1000 };
 
@@ -75,40 +82,6 @@ pub struct SessionView {
     pub sandbox: SandboxView,
 }
 
-/// The agent of a session.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct AgentSnapshot {
-    /// Which agent.
-    pub id: String,
-    /// Always `agent`.
-    #[serde(rename = "type")]
-    #[schema(value_type = String)]
-    pub kind: &'static str,
-    /// Which version.
-    pub version: u32,
-    /// What people call it.
-    pub name: String,
-    /// What it is for.
-    pub description: Option<String>,
-    /// Which model answers.
-    pub model: ModelView,
-    /// The system prompt.
-    pub system: Option<String>,
-    /// What it may call.
-    pub tools: Vec<ToolView>,
-    /// Always empty.
-    #[schema(value_type = Vec<Object>)]
-    pub mcp_servers: [(); 0],
-    /// Always empty.
-    #[schema(value_type = Vec<Object>)]
-    pub skills: [(); 0],
-    /// Always null.
-    #[schema(value_type = Option<Object>)]
-    pub multiagent: Option<()>,
-    /// Always the engine's own.
-    pub execution_identity: IdentityView,
-}
-
 /// Tokens and cost.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct UsageView {
@@ -163,25 +136,6 @@ pub struct SandboxView {
     pub status: String,
     /// The provider's id; null on the host.
     pub id: Option<String>,
-}
-
-impl From<AgentRecord> for AgentSnapshot {
-    fn from(agent: AgentRecord) -> Self {
-        Self {
-            tools: views(&agent.id, agent.tools),
-            id: agent.id.into(),
-            kind: "agent",
-            version: agent.version,
-            name: agent.name,
-            description: agent.description,
-            model: agent.model.into(),
-            system: agent.system,
-            mcp_servers: [],
-            skills: [],
-            multiagent: None,
-            execution_identity: IdentityView::ENGINE,
-        }
-    }
 }
 
 /// Microseconds as seconds, to the microsecond.
@@ -258,6 +212,22 @@ async fn view(app: &App, session: SessionRecord) -> Result<SessionView, ApiError
     Ok(SessionView::new(session, resources.items))
 }
 
+/// Sessions, each with what is attached to it.
+fn each_with_its_own(
+    sessions: Vec<SessionRecord>,
+    resources: Vec<ResourceRecord>,
+) -> Vec<(SessionRecord, Vec<ResourceRecord>)> {
+    let mut attached: HashMap<SessionId, Vec<ResourceRecord>> = HashMap::new();
+    for resource in resources {
+        attached.entry(resource.session_id.clone()).or_default().push(resource);
+    }
+    let with_its_own = |session: SessionRecord| {
+        let resources = attached.remove(&session.id).unwrap_or_default();
+        (session, resources)
+    };
+    sessions.into_iter().map(with_its_own).collect()
+}
+
 /// A session that is there.
 pub async fn existing(app: &App, id: &SessionId) -> Result<SessionRecord, ApiError> {
     app.store.session(id).await?.ok_or_else(|| ApiError::not_found("session", id.as_str()))
@@ -273,12 +243,43 @@ pub async fn create(State(app): State<App>, Body(fields): Body) -> Result<Json<S
     Ok(Json(SessionView::new(session, resources)))
 }
 
+/// Sessions being read, as the bodies of their answers. A failure is that of all who wait.
+pub type SessionReads = Gather<SessionId, Result<Bytes, Arc<StoreError>>>;
+
+/// Reads sessions from this store.
+pub fn session_reads(store: Arc<dyn Store>) -> SessionReads {
+    Gather::new(move |ids: Vec<SessionId>| {
+        let store = Arc::clone(&store);
+        async move {
+            match bodies(store.as_ref(), &ids).await {
+                Ok(bodies) => bodies.into_iter().map(|(id, body)| (id, Ok(body))).collect(),
+                Err(error) => {
+                    let error = Arc::new(error);
+                    ids.into_iter().map(|id| (id, Err(Arc::clone(&error)))).collect()
+                }
+            }
+        }
+    })
+}
+
+/// The answers' bodies of those sessions that are there.
+async fn bodies(store: &dyn Store, ids: &[SessionId]) -> Result<Vec<(SessionId, Bytes)>, StoreError> {
+    let (sessions, resources) = tokio::try_join!(store.sessions_by_id(ids), store.resources_of(ids))?;
+    let body = |(session, resources): (SessionRecord, Vec<ResourceRecord>)| {
+        let id = session.id.clone();
+        let body = serde_json::to_vec(&SessionView::new(session, resources));
+        (id, body.expect("a view is always JSON").into())
+    };
+    Ok(each_with_its_own(sessions, resources).into_iter().map(body).collect())
+}
+
 /// One session.
 #[utoipa::path(get, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = String, Path)),
     responses((status = 200, body = SessionView), (status = "default", body = ErrorBody)))]
-pub async fn retrieve(State(app): State<App>, Id(id): Id<SessionId>) -> Result<Json<SessionView>, ApiError> {
-    let session = existing(&app, &id).await?;
-    Ok(Json(view(&app, session).await?))
+pub async fn retrieve(State(app): State<App>, Id(id): Id<SessionId>) -> Result<Response, ApiError> {
+    let body = app.session_reads.get(&id).await;
+    let body = body.ok_or_else(|| ApiError::not_found("session", id.as_str()))??;
+    Ok(([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response())
 }
 
 /// Changes title or metadata.
@@ -339,12 +340,9 @@ pub async fn list(State(app): State<App>, query: Query) -> Result<Json<Page<Sess
         at: session.created_at,
         id: session.id.to_string(),
     };
-    let mut items = Vec::with_capacity(listed.items.len());
-    for session in listed.items {
-        let resources = app.store.resources(&session.id, &ALL_RESOURCES).await?;
-        items.push((session, resources.items));
-    }
-    let listed = Listed { items, has_more: listed.has_more };
+    let ids: Vec<SessionId> = listed.items.iter().map(|session| session.id.clone()).collect();
+    let resources = app.store.resources_of(&ids).await?;
+    let listed = Listed { items: each_with_its_own(listed.items, resources), has_more: listed.has_more };
     let view = |(session, resources)| SessionView::new(session, resources);
     Ok(Json(page(listed, List::Sessions, window.before.is_some(), position, view)))
 }

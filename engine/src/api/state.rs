@@ -7,6 +7,7 @@ use ambient_settings::Settings;
 use super::auth::KeyCheck;
 use super::health::ReadyChecks;
 use super::retries::RetriedSends;
+use super::sessions::{SessionReads, session_reads};
 use crate::broker::Broker;
 use crate::clock::Clock;
 use crate::events::stream::Streams;
@@ -56,6 +57,8 @@ pub struct App {
     pub streams: Streams,
     /// Sends of the last minute.
     pub retries: RetriedSends,
+    /// Reads of sessions under way.
+    pub session_reads: SessionReads,
     /// Takes in videos.
     pub uploads: Uploads,
     /// Seals agents' keys.
@@ -83,6 +86,7 @@ impl App {
         Self {
             key: KeyCheck::new(&settings.server.api_key, settings.server.is_loopback()),
             retries: RetriedSends::default(),
+            session_reads: session_reads(Arc::clone(&store)),
             settings,
             store,
             clock,

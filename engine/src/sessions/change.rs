@@ -1,10 +1,11 @@
 //! The one way a session changes, decided without effects.
 //!
-//! The store loads a session under a lock, calls [`apply`], and writes what it gives. Everything that must hold between
-//! state, events and history holds because it is decided here: event numbers without gaps, times that do not go back,
-//! legal moves only, and no word of a run that lost its session.
+//! The store loads a session, calls [`apply`], and writes what it gives if the session is still as it was loaded; else it
+//! begins again. Everything that must hold between state, events and history holds because it is decided here: event
+//! numbers without gaps, times that do not go back, legal moves only, and no word of a run that lost its session.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
 
 use super::state::SessionState;
 use crate::events::body::EventBody;
@@ -25,6 +26,8 @@ pub struct SessionChange {
     pub events: Vec<NewEvent>,
     /// The id of the `session.status_running` that stands behind these events if the change begins a run.
     pub running_event: Option<EventId>,
+    /// The id of a `session.usage` that stands before the last of these events and tells the totals after the change.
+    pub usage_event: Option<EventId>,
     /// Messages to append to the history, in order.
     pub messages: Vec<MessageBody>,
     /// The run that these messages belong to.
@@ -55,6 +58,7 @@ impl SessionChange {
             to: None,
             events: Vec::new(),
             running_event: None,
+            usage_event: None,
             messages: Vec::new(),
             run: None,
             usage: None,
@@ -175,13 +179,21 @@ pub fn apply(session: SessionRecord, change: SessionChange, now: Timestamp) -> R
     };
     let mut session = session;
     session.pending_actions = actions;
+    if let Some(usage) = &change.usage {
+        session.usage.add(usage);
+    }
     // A clock that steps back must not step the events back.
     let at = now.max(session.last_event_at);
     let first_seq = session.last_seq + 1;
     let begins = matches!(next, Some(SessionState::Running { .. }));
     let running = change.running_event.filter(|_| begins).map(|id| NewEvent { id, body: EventBody::StatusRunning {} });
+    let mut told = change.events;
+    if let Some(id) = change.usage_event {
+        let body = EventBody::SessionUsage { usage: usage_json(&session.usage) };
+        told.insert(told.len().saturating_sub(1), NewEvent { id, body });
+    }
     let events: Vec<EventRecord> = (first_seq..)
-        .zip(change.events.into_iter().chain(running))
+        .zip(told.into_iter().chain(running))
         .map(|(seq, event)| EventRecord {
             session_id: session.id.clone(),
             seq,
@@ -216,9 +228,6 @@ pub fn apply(session: SessionRecord, change: SessionChange, now: Timestamp) -> R
     if change.interrupt {
         session.interrupted_fence = session.fence;
     }
-    if let Some(usage) = change.usage {
-        session.usage.add(&usage);
-    }
     if let Some(actions) = change.pending_actions {
         session.pending_actions = actions;
     }
@@ -234,7 +243,8 @@ pub fn apply(session: SessionRecord, change: SessionChange, now: Timestamp) -> R
     if change.archive && session.archived_at.is_none() {
         session.archived_at = Some(at);
     }
-    session.updated_at = at.max(session.updated_at);
+    // Each change has a later time than the one before: the store knows by it whether somebody else was first.
+    session.updated_at = at.max(session.updated_at + SignedDuration::from_micros(1));
     Ok(Changed { session, events, messages })
 }
 
@@ -262,6 +272,16 @@ fn holds(session: &SessionRecord, guard: &Guard) -> bool {
         Guard::NotRunning => !matches!(session.state, SessionState::Running { .. }),
         Guard::Running => matches!(session.state, SessionState::Running { .. }),
     }
+}
+
+/// The usage object of `session.usage`.
+fn usage_json(usage: &UsageTotals) -> Value {
+    json!({
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_read_input_tokens": usage.cache_read_input_tokens,
+        "cache_creation": {"ephemeral_1h_input_tokens": 0, "ephemeral_5m_input_tokens": usage.cache_creation_input_tokens},
+    })
 }
 
 impl UsageTotals {

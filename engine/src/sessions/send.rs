@@ -42,7 +42,7 @@ impl Sessions {
         check_open(&session)?;
         let wish = Wish::of(&session, &request)?;
         if !wish.begins_run() {
-            return self.note(id, &wish, &request).await;
+            return self.note(id, &request.events, wish.interrupts).await;
         }
         if self.parts.lifecycle.draining().is_cancelled() {
             return Err(SessionError::ShuttingDown);
@@ -60,7 +60,7 @@ impl Sessions {
             }
             let ahead = events.iter().take_while(|body| matches!(body, EventBody::UserInterrupt { .. })).count();
             let message = events.split_off(ahead);
-            stored = self.interrupt(id, std::mem::replace(&mut events, message)).await?;
+            stored = self.note(id, &std::mem::replace(&mut events, message), true).await?;
             self.wait_until_not_running(id, &mut signals).await?;
         }
         let request = SendRequest { events, output_structure: request.output_structure };
@@ -69,26 +69,18 @@ impl Sessions {
     }
 
     /// Stores events that begin no run: interrupts, instructions, some of several answers.
-    async fn note(&self, id: &SessionId, wish: &Wish, request: &SendRequest) -> Result<Vec<EventRecord>, SessionError> {
+    async fn note(
+        &self,
+        id: &SessionId,
+        events: &[EventBody],
+        interrupts: bool,
+    ) -> Result<Vec<EventRecord>, SessionError> {
         let mut change = SessionChange::new(Guard::Open);
-        change.messages = messages_of(&with_ids(&request.events), None);
-        for body in &request.events {
+        change.messages = messages_of(&with_ids(events), None);
+        for body in events {
             change.event(body.clone());
         }
-        change.interrupt = wish.interrupts;
-        match self.writer().change(id, change).await? {
-            ChangeOutcome::Done(changed) => Ok(changed.events),
-            ChangeOutcome::Refused(session) => Err(check_open(&session).err().unwrap_or(SessionError::RunInFlight)),
-            ChangeOutcome::Gone => Err(SessionError::NotFound(id.clone())),
-        }
-    }
-
-    async fn interrupt(&self, id: &SessionId, events: Vec<EventBody>) -> Result<Vec<EventRecord>, SessionError> {
-        let mut change = SessionChange::new(Guard::Open);
-        for body in events {
-            change.event(body);
-        }
-        change.interrupt = true;
+        change.interrupt = interrupts;
         match self.writer().change(id, change).await? {
             ChangeOutcome::Done(changed) => Ok(changed.events),
             ChangeOutcome::Refused(session) => Err(check_open(&session).err().unwrap_or(SessionError::RunInFlight)),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::change::{Changed, Move, SessionChange};
@@ -22,7 +22,7 @@ use crate::agent::{RunContext, RunOutcome};
 use crate::broker::{Heard, Lease, Signal, Signals};
 use crate::events::body::{ContentBlock, EventBody, FailureKind, RetryStatus, SessionFailure, StopReason};
 use crate::ids::{EventId, RunId, SessionId};
-use crate::store::records::{MessageBody, MessageRecord, SessionRecord, UsageTotals};
+use crate::store::records::{MessageBody, MessageRecord, SessionRecord};
 use crate::store::{StoreError, chain};
 
 /// Heartbeats in the life of a lease: two may fail before it is lost.
@@ -207,10 +207,9 @@ impl Sessions {
     }
 
     async fn try_end(&self, writer: &RunWriter, end: &Ending) -> Result<Option<Changed>, RunWriteError> {
-        let Some(session) = self.parts.store.session(writer.session()).await? else { return Ok(None) };
         let mut change = writer.begin();
         if let Some(why) = end.cuts_off() {
-            self.close_history(&session, why, &mut change).await?;
+            self.close_history(writer.session(), why, &mut change).await?;
         }
         let stop_reason = match end {
             Ending::Answered | Ending::Interrupted => StopReason::EndTurn,
@@ -225,7 +224,7 @@ impl Sessions {
             }
             Ending::Lost => return Ok(None),
         };
-        change.event(EventBody::SessionUsage { usage: usage_json(&session.usage) });
+        change.usage_event = Some(EventId::generate());
         change.event(EventBody::StatusIdle { stop_reason, stop_details: None });
         change.to = Some(Move::Idle);
         Ok(Some(writer.store(change).await?))
@@ -236,13 +235,13 @@ impl Sessions {
     /// and a model that sees both as one would do again what was stopped.
     async fn close_history(
         &self,
-        session: &SessionRecord,
+        session: &SessionId,
         why: CutOff,
         change: &mut SessionChange,
     ) -> Result<(), StoreError> {
-        let history = self.parts.store.messages(&session.id, 0).await?;
+        let history = self.parts.store.messages(session, 0).await?;
         for (call_id, event, name) in open_calls(&history) {
-            let told = self.parts.store.event(&session.id, &event).await?;
+            let told = self.parts.store.event(session, &event).await?;
             if matches!(told.map(|event| event.body), Some(EventBody::AgentToolUse { .. })) {
                 change.event(EventBody::AgentToolResult {
                     tool_use_id: event.clone(),
@@ -358,14 +357,4 @@ fn ending(cause: Option<Cause>, outcome: Option<WorkResult>) -> Ending {
 
 pub(super) fn failure(message: String) -> SessionFailure {
     SessionFailure { kind: FailureKind::UnknownError, message, retry_status: RetryStatus::Exhausted }
-}
-
-/// The usage object of a session and of `session.usage`.
-pub fn usage_json(usage: &UsageTotals) -> Value {
-    json!({
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cache_read_input_tokens": usage.cache_read_input_tokens,
-        "cache_creation": {"ephemeral_1h_input_tokens": 0, "ephemeral_5m_input_tokens": usage.cache_creation_input_tokens},
-    })
 }

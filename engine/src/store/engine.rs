@@ -202,6 +202,13 @@ impl Reader {
     }
 }
 
+/// What is written with a session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SessionParts {
+    pub(super) events: bool,
+    pub(super) messages: bool,
+}
+
 /// A database.
 #[async_trait]
 pub(super) trait Engine: Send + Sync + fmt::Debug {
@@ -213,6 +220,10 @@ pub(super) trait Engine: Send + Sync + fmt::Debug {
 
     /// Runs one writing statement by itself; gives how many rows it touched.
     async fn execute(&self, statement: &'static str, args: Vec<Arg>) -> Result<u64, StoreError>;
+
+    /// Writes a session with events and messages if it is still as it was; gives whether it was. `args` are those of
+    /// [`Dialect::write_session`].
+    async fn write_session(&self, parts: SessionParts, args: Vec<Arg>) -> Result<bool, StoreError>;
 
     /// Begins a transaction that may write.
     async fn begin(&self) -> Result<Box<dyn Transaction>, StoreError>;

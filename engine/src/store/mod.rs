@@ -7,6 +7,7 @@
 
 mod connect;
 mod engine;
+mod lately;
 mod migrations;
 mod postgres;
 mod range;
@@ -223,6 +224,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Adds a session with its first resources and events (numbers and `last_seq` are set by the caller's record).
     async fn insert_session(&self, session: &SessionRecord, resources: &[ResourceRecord]) -> Result<(), StoreError>;
     async fn session(&self, id: &SessionId) -> Result<Option<SessionRecord>, StoreError>;
+    /// The sessions of these that are there, in no order.
+    async fn sessions_by_id(&self, ids: &[SessionId]) -> Result<Vec<SessionRecord>, StoreError>;
     async fn sessions(&self, window: &Window, filter: &SessionFilter) -> Result<Listed<SessionRecord>, StoreError>;
     /// Sessions in this state, oldest first.
     async fn sessions_in_state(&self, state: &'static str, limit: u32) -> Result<Vec<SessionRecord>, StoreError>;
@@ -251,6 +254,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     async fn resource(&self, session: &SessionId, id: &ResourceId) -> Result<Option<ResourceRecord>, StoreError>;
     /// In the order they were added.
     async fn resources(&self, session: &SessionId, window: &Window) -> Result<Listed<ResourceRecord>, StoreError>;
+    /// Everything that is attached to these sessions, oldest first.
+    async fn resources_of(&self, sessions: &[SessionId]) -> Result<Vec<ResourceRecord>, StoreError>;
     async fn delete_resource(&self, session: &SessionId, id: &ResourceId) -> Result<bool, StoreError>;
 }
 

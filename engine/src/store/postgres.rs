@@ -10,7 +10,7 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions, PgRo
 use sqlx::{ConnectOptions, Connection, Executor, Postgres, Row as _, TypeInfo, ValueRef};
 
 use super::connect::{Migrate, StoreOptions};
-use super::engine::{Arg, Cell, Engine, Row, Transaction, sqlx_calls};
+use super::engine::{Arg, Cell, Engine, Row, SessionParts, Transaction, sqlx_calls};
 use super::migrations::{self, Flavour};
 use super::sql::{self, Dialect};
 use super::{StoreError, failed};
@@ -136,6 +136,10 @@ impl Engine for PostgresEngine {
 
     async fn execute(&self, statement: &'static str, args: Vec<Arg>) -> Result<u64, StoreError> {
         run_execute(&self.pool, statement, args).await.map_err(|error| self.acquired(error))
+    }
+
+    async fn write_session(&self, parts: SessionParts, args: Vec<Arg>) -> Result<bool, StoreError> {
+        Ok(!self.rows(self.dialect().write_session(parts), args).await?.is_empty())
     }
 
     async fn begin(&self) -> Result<Box<dyn Transaction>, StoreError> {

@@ -1,5 +1,6 @@
 //! Records to statement parameters and rows back to records. The order of columns is that of `super::sql`.
 
+use jiff::Timestamp;
 use serde::Serialize;
 
 use super::StoreError;
@@ -8,6 +9,8 @@ use super::records::{
     AgentRecord, EnvironmentRecord, EventRecord, FileRecord, MessageRecord, Mode, ResourceRecord, SessionRecord,
     WorkStatus,
 };
+use crate::ids::RunId;
+use crate::sessions::change::Changed;
 
 impl Arg {
     /// An enum's name in JSON.
@@ -164,8 +167,11 @@ pub(super) fn session_args(session: &SessionRecord) -> Vec<Arg> {
     ]
 }
 
-/// Parameters of [`super::sql::UPDATE_SESSION`].
-pub(super) fn session_update_args(session: &SessionRecord) -> Vec<Arg> {
+/// Parameters of [`super::sql::Dialect::write_session`], for a session that was changed at `was` before.
+pub(super) fn changed_args(changed: &Changed, was: Timestamp) -> Vec<Arg> {
+    let session = &changed.session;
+    // All messages of one change are of one run.
+    let run = changed.messages.first().and_then(|first| first.run.as_ref());
     vec![
         session.id.as_str().into(),
         session.state.name().into(),
@@ -183,8 +189,12 @@ pub(super) fn session_update_args(session: &SessionRecord) -> Vec<Arg> {
         Arg::count(session.message_count),
         Arg::json(&session.pending_actions),
         session.last_event_at.into(),
-        session.updated_at.into(),
         session.archived_at.into(),
+        session.updated_at.into(),
+        was.into(),
+        event_list(&changed.events),
+        run.map(RunId::as_str).into(),
+        message_list(&changed.messages),
     ]
 }
 
@@ -250,7 +260,7 @@ pub(super) fn resource(row: Row) -> Result<ResourceRecord, StoreError> {
 }
 
 /// All events as the one JSON parameter of `insert_events`.
-pub(super) fn event_list(events: &[EventRecord]) -> Arg {
+fn event_list(events: &[EventRecord]) -> Arg {
     let rows: Vec<_> = events
         .iter()
         .map(|event| (event.seq, &event.id, event.at.as_microsecond(), event.body.type_name(), text_of(&event.body)))
@@ -270,7 +280,7 @@ pub(super) fn event(row: Row) -> Result<EventRecord, StoreError> {
 }
 
 /// All messages as the one JSON parameter of `insert_messages`.
-pub(super) fn message_list(messages: &[MessageRecord]) -> Arg {
+fn message_list(messages: &[MessageRecord]) -> Arg {
     let rows: Vec<_> = messages.iter().map(|message| (message.index, text_of(&message.body))).collect();
     Arg::json(&rows)
 }

@@ -1,10 +1,13 @@
 //! Every statement, as a constant.
 //!
 //! Both databases read the same words: `$1` placeholders, `on conflict`, row values, `->>`. Where they differ (how a JSON
-//! list becomes rows, how a row is locked) the text stands once in `dialect!`, which fills the difference in.
+//! list becomes rows, how several tables are written at once) the text stands once in `dialect!`, which fills the
+//! difference in.
 //!
 //! A list is one `range`: `(created_at, id)` strictly between two places, in either direction. The way an item's page,
 //! the bounds on its time and the direction of travel fold into it is `super::range`'s.
+
+use super::engine::SessionParts;
 
 /// Columns of an agent version, in the order that `super::rows` reads.
 macro_rules! agent_columns {
@@ -158,11 +161,47 @@ pub(super) const INSERT_SESSION: &str = concat!(
      $23, $24, $25, $26, $27)"
 );
 pub(super) const SESSION: &str = concat!("select ", session_columns!(), " from sessions where id = $1");
-/// What a change can change, and no more: the agent never changes, and `read_seq` has a statement of its own.
-pub(super) const UPDATE_SESSION: &str = "update sessions set state = $2, state_detail = $3, title = $4, \
-     metadata = $5, sandbox = $6, usage = $7, active_micros = $8, run_began_at = $9, fence = $10, \
-     interrupted_fence = $11, last_seq = $12, run_start_seq = $13, message_count = $14, pending_actions = $15, \
-     last_event_at = $16, updated_at = $17, archived_at = $18 where id = $1";
+/// What a change can change, and no more: the agent never changes, and `read_seq` has a statement of its own. `$18` is
+/// the session's new time of change and `$19` the one that it had.
+macro_rules! update_session {
+    () => {
+        "update sessions set state = $2, state_detail = $3, title = $4, metadata = $5, sandbox = $6, usage = $7, \
+         active_micros = $8, run_began_at = $9, fence = $10, interrupted_fence = $11, last_seq = $12, \
+         run_start_seq = $13, message_count = $14, pending_actions = $15, last_event_at = $16, archived_at = $17, \
+         updated_at = $18 where id = $1 and updated_at = $19 returning id"
+    };
+}
+
+/// `$20` is a JSON list of `[seq, id, at, type, body]`; `$source` gives its items as `value`.
+macro_rules! insert_events {
+    ($source:literal) => {
+        concat!(
+            "insert into events (session_id, seq, id, at, type, body) select $1, cast(value ->> 0 as bigint), \
+             value ->> 1, cast(value ->> 2 as bigint), value ->> 3, value ->> 4 from ",
+            $source
+        )
+    };
+}
+
+/// `$21` is the run, `$22` a JSON list of `[position, body]`; `$source` gives its items as `value`.
+macro_rules! insert_messages {
+    ($source:literal) => {
+        concat!(
+            "insert into messages (session_id, position, run_id, body) \
+             select $1, cast(value ->> 0 as bigint), $21, value ->> 1 from ",
+            $source
+        )
+    };
+}
+
+/// SQLite's script that writes a session. Each insert looks at whether the statement before it found anything, so that a
+/// session which somebody else changed first gets nothing.
+macro_rules! sqlite_write_session {
+    ($($insert:expr),*) => {
+        concat!("begin immediate; ", update_session!(), "; ", $($insert, "; ",)* "commit")
+    };
+}
+
 pub(super) const SESSIONS_IN_STATE: &str =
     concat!("select ", session_columns!(), " from sessions where state = $1 order by created_at, id limit $2");
 pub(super) const DELETE_SESSION: &str = "delete from sessions where id = $1";
@@ -190,43 +229,36 @@ both_ways!(
 /// The statements that the two databases word differently.
 #[derive(Debug)]
 pub(super) struct Dialect {
-    pub(super) lock_session: &'static str,
+    /// Writes a session that is as it was, gives a row if it was: with nothing, with events, with messages, with both.
+    write_session: [&'static str; 4],
     pub(super) sessions_up: &'static str,
     pub(super) sessions_down: &'static str,
     pub(super) events_up: &'static str,
     pub(super) events_down: &'static str,
-    /// `$1` session, `$2` a JSON list of `[seq, id, at, type, body]`.
-    pub(super) insert_events: &'static str,
-    /// `$1` session, `$2` run, `$3` a JSON list of `[position, body]`.
-    pub(super) insert_messages: &'static str,
     pub(super) files_by_id: &'static str,
     pub(super) files_with_description: &'static str,
+    /// `$1` a JSON list of sessions.
+    pub(super) sessions_by_id: &'static str,
+    /// `$1` a JSON list of sessions.
+    pub(super) resources_of: &'static str,
 }
 
-/// `$items` opens a JSON list into rows with a JSON `value`, `$texts` one of texts into rows with a text `value`; the
-/// parameter follows. `$lock` ends a `select` whose row stays this transaction's.
+impl Dialect {
+    /// The statement that writes a session with these parts.
+    pub(super) fn write_session(&self, parts: SessionParts) -> &'static str {
+        self.write_session[usize::from(parts.events) + 2 * usize::from(parts.messages)]
+    }
+}
+
+/// `$texts` opens a JSON list of texts into rows with a text `value`; the parameter follows.
 macro_rules! dialect {
-    ($name:ident, items: ($items:literal, $items_end:literal), texts: ($texts:literal, $texts_end:literal), lock: $lock:literal) => {
+    ($name:ident, texts: ($texts:literal, $texts_end:literal), write_session: $write_session:expr) => {
         pub(super) const $name: Dialect = Dialect {
-            lock_session: concat!("select ", session_columns!(), " from sessions where id = $1", $lock),
+            write_session: $write_session,
     sessions_up: dialect!(@sessions $texts, $texts_end, ""),
     sessions_down: dialect!(@sessions $texts, $texts_end, " desc"),
     events_up: dialect!(@events $texts, $texts_end, ""),
     events_down: dialect!(@events $texts, $texts_end, " desc"),
-            insert_events: concat!(
-                "insert into events (session_id, seq, id, at, type, body) select $1, cast(value ->> 0 as bigint), \
-                 value ->> 1, cast(value ->> 2 as bigint), value ->> 3, value ->> 4 from ",
-                $items,
-                "$2",
-                $items_end
-            ),
-            insert_messages: concat!(
-                "insert into messages (session_id, position, run_id, body) \
-                 select $1, cast(value ->> 0 as bigint), $2, value ->> 1 from ",
-                $items,
-                "$3",
-                $items_end
-            ),
             files_by_id: concat!(
                 "select ",
                 file_columns!(),
@@ -244,6 +276,24 @@ macro_rules! dialect {
                 "$1",
                 $texts_end,
                 ") and updated_at < $2 order by updated_at, id limit $3"
+            ),
+            sessions_by_id: concat!(
+                "select ",
+                session_columns!(),
+                " from sessions where id in (select value from ",
+                $texts,
+                "$1",
+                $texts_end,
+                ")"
+            ),
+            resources_of: concat!(
+                "select ",
+                resource_columns!(),
+                " from resources where session_id in (select value from ",
+                $texts,
+                "$1",
+                $texts_end,
+                ") order by created_at, id"
             ),
         };
     };
@@ -283,10 +333,28 @@ macro_rules! dialect {
     };
 }
 
-dialect!(SQLITE, items: ("json_each(", ")"), texts: ("json_each(", ")"), lock: "");
+dialect!(SQLITE, texts: ("json_each(", ")"), write_session: [
+    sqlite_write_session!(),
+    sqlite_write_session!(insert_events!("json_each($20) where changes() = 1")),
+    sqlite_write_session!(insert_messages!("json_each($22) where changes() = 1")),
+    sqlite_write_session!(
+        insert_events!("json_each($20) where changes() = 1"),
+        insert_messages!("json_each($22) where changes() > 0")
+    ),
+]);
+
+/// Postgres writes all of it in one statement, in which an insert of nothing is none.
+const POSTGRES_WRITE_SESSION: &str = concat!(
+    "with written as (",
+    update_session!(),
+    "), told as (",
+    insert_events!("written, json_array_elements(cast($20 as json)) as item (value)"),
+    "), said as (",
+    insert_messages!("written, json_array_elements(cast($22 as json)) as item (value)"),
+    ") select id from written"
+);
 dialect!(
     POSTGRES,
-    items: ("json_array_elements(cast(", " as json))"),
     texts: ("json_array_elements_text(cast(", " as json))"),
-    lock: " for update"
+    write_session: [POSTGRES_WRITE_SESSION; 4]
 );

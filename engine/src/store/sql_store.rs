@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use super::engine::{Arg, Engine, Row, Transaction};
+use super::engine::{Arg, Engine, Row, SessionParts};
+use super::lately::LatelyChanged;
 use super::range::{Micros, Range, cut};
 use super::records::{
     AgentRecord, EnvironmentRecord, EventRecord, FileRecord, MessageRecord, ResourceRecord, SessionRecord, WorkStatus,
@@ -17,11 +18,12 @@ use crate::sessions::change::{self, ChangeOutcome, SessionChange};
 #[derive(Debug)]
 pub(super) struct SqlStore {
     engine: Box<dyn Engine>,
+    lately: LatelyChanged,
 }
 
 impl SqlStore {
     pub(super) fn new(engine: Box<dyn Engine>) -> Self {
-        Self { engine }
+        Self { engine, lately: LatelyChanged::default() }
     }
 
     /// The first row of a reading statement.
@@ -60,27 +62,6 @@ impl SqlStore {
     async fn touched(&self, statement: &'static str, args: Vec<Arg>) -> Result<bool, StoreError> {
         Ok(self.engine.execute(statement, args).await? > 0)
     }
-}
-
-/// Writes a decided change.
-async fn write(
-    transaction: &mut dyn Transaction,
-    dialect: &'static sql::Dialect,
-    changed: &change::Changed,
-) -> Result<(), StoreError> {
-    let session = &changed.session;
-    transaction.execute(sql::UPDATE_SESSION, rows::session_update_args(session)).await?;
-    if !changed.events.is_empty() {
-        let args = vec![session.id.as_str().into(), rows::event_list(&changed.events)];
-        transaction.execute(dialect.insert_events, args).await?;
-    }
-    if let Some(first) = changed.messages.first() {
-        // All messages of one change are of one run.
-        let run = first.run.as_ref().map(crate::ids::RunId::as_str);
-        let args = vec![session.id.as_str().into(), run.into(), rows::message_list(&changed.messages)];
-        transaction.execute(dialect.insert_messages, args).await?;
-    }
-    Ok(())
 }
 
 #[async_trait]
@@ -279,6 +260,10 @@ impl Store for SqlStore {
         self.list((dialect.sessions_up, dialect.sessions_down), &range, more, rows::session).await
     }
 
+    async fn sessions_by_id(&self, ids: &[SessionId]) -> Result<Vec<SessionRecord>, StoreError> {
+        self.all(self.engine.dialect().sessions_by_id, vec![Arg::json(ids)], rows::session).await
+    }
+
     async fn sessions_in_state(&self, state: &'static str, limit: u32) -> Result<Vec<SessionRecord>, StoreError> {
         self.all(sql::SESSIONS_IN_STATE, vec![state.into(), limit.into()], rows::session).await
     }
@@ -289,28 +274,40 @@ impl Store for SqlStore {
         change: SessionChange,
         now: Timestamp,
     ) -> Result<ChangeOutcome, StoreError> {
-        let dialect = self.engine.dialect();
-        let mut transaction = self.engine.begin().await?;
-        let locked = transaction.rows(dialect.lock_session, vec![id.as_str().into()]).await?;
-        let Some(session) = locked.into_iter().next().map(rows::session).transpose()? else {
-            return Ok(ChangeOutcome::Gone);
-        };
-        match change::apply(session, change, now) {
-            Err(session) => Ok(ChangeOutcome::Refused(session)),
-            Ok(changed) => {
-                write(&mut *transaction, dialect, &changed).await?;
-                transaction.commit().await?;
-                Ok(ChangeOutcome::Done(Box::new(changed)))
+        let mut known = self.lately.session(id);
+        loop {
+            let is_fresh = known.is_none();
+            let session = match known.take() {
+                Some(session) => session,
+                None => match self.session(id).await? {
+                    Some(session) => session,
+                    None => return Ok(ChangeOutcome::Gone),
+                },
+            };
+            let was = session.updated_at;
+            let changed = match change::apply(session, change.clone(), now) {
+                Ok(changed) => changed,
+                Err(session) if is_fresh => return Ok(ChangeOutcome::Refused(session)),
+                Err(_outdated) => continue,
+            };
+            let parts = SessionParts { events: !changed.events.is_empty(), messages: !changed.messages.is_empty() };
+            if self.engine.write_session(parts, rows::changed_args(&changed, was)).await? {
+                self.lately.keep(&changed.session);
+                return Ok(ChangeOutcome::Done(Box::new(changed)));
             }
+            // Somebody else was first. They got on, so this ends.
         }
     }
 
     async fn delete_session(&self, id: &SessionId) -> Result<bool, StoreError> {
+        self.lately.forget(id);
         self.touched(sql::DELETE_SESSION, vec![id.as_str().into()]).await
     }
 
     async fn mark_read(&self, id: &SessionId, seq: u64) -> Result<(), StoreError> {
-        self.touched(sql::MARK_READ, vec![id.as_str().into(), Arg::count(seq)]).await.map(drop)
+        self.touched(sql::MARK_READ, vec![id.as_str().into(), Arg::count(seq)]).await?;
+        self.lately.mark_read(id, seq);
+        Ok(())
     }
 
     async fn events(&self, id: &SessionId, window: &EventWindow) -> Result<Listed<EventRecord>, StoreError> {
@@ -362,6 +359,10 @@ impl Store for SqlStore {
         let range = Range::new(window, TimeBounds::default());
         let both = (sql::RESOURCES_UP, sql::RESOURCES_DOWN);
         self.list(both, &range, vec![session.as_str().into()], rows::resource).await
+    }
+
+    async fn resources_of(&self, sessions: &[SessionId]) -> Result<Vec<ResourceRecord>, StoreError> {
+        self.all(self.engine.dialect().resources_of, vec![Arg::json(sessions)], rows::resource).await
     }
 
     async fn delete_resource(&self, session: &SessionId, id: &ResourceId) -> Result<bool, StoreError> {

@@ -10,13 +10,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
 };
 use sqlx::{ConnectOptions, Connection, Row as _, Sqlite, SqliteConnection, TypeInfo, ValueRef};
 
 use super::connect::{Migrate, StoreOptions, pending};
-use super::engine::{Arg, Cell, Engine, Row, Transaction, sqlx_calls};
+use super::engine::{Arg, Cell, Engine, Row, SessionParts, Transaction, sqlx_calls};
 use super::migrations::{self, Flavour};
 use super::sql::{self, Dialect};
 use super::{StoreError, failed};
@@ -142,6 +143,15 @@ impl Engine for SqliteEngine {
         run_execute(&self.writer, statement, args).await.map_err(|error| acquired(&self.writer, error))
     }
 
+    async fn write_session(&self, parts: SessionParts, args: Vec<Arg>) -> Result<bool, StoreError> {
+        let connection = self.writer.acquire().await.map_err(|error| acquired(&self.writer, error))?;
+        let mut script = Script { connection, ended: false };
+        let rows =
+            run_rows(&mut *script.connection, self.dialect().write_session(parts), args).await.map_err(failed)?;
+        script.ended = true;
+        Ok(!rows.is_empty())
+    }
+
     async fn begin(&self) -> Result<Box<dyn Transaction>, StoreError> {
         let transaction = self.writer.begin_with(BEGIN).await.map_err(|error| acquired(&self.writer, error))?;
         Ok(Box::new(transaction))
@@ -151,6 +161,21 @@ impl Engine for SqliteEngine {
         // Readers first: the last connection to close folds the WAL into the file, which a reader could not.
         self.readers.close().await;
         self.writer.close().await;
+    }
+}
+
+/// A connection that runs a script with a transaction in it. If the script does not come to its end, the connection is
+/// closed and the transaction with it.
+struct Script {
+    connection: PoolConnection<Sqlite>,
+    ended: bool,
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.connection.close_on_drop();
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use ambient_engine::agent::catalogue::Catalogue;
 use ambient_engine::agent::client::ModelClient;
 use ambient_engine::agent::config::{AgentConfig, AgentParts, KeyOpener};
 use ambient_engine::agent::endpoint::Endpoint;
-use ambient_engine::agent::resolve::Resolver;
+use ambient_engine::agent::resolve::{RecentAddresses, Resolver};
 use ambient_engine::agent::retry::RetryPolicy;
 use ambient_engine::agent::run::Agent;
 use ambient_engine::agent::vision::Vision;
@@ -285,6 +285,7 @@ pub(crate) async fn world(model: &Model, plan: Plan) -> Result<World, Fault> {
         store: Arc::clone(&store),
         toolbox: Toolbox::new(ToolboxConfig::from_settings(&settings), Some(Arc::new(vision))),
         keys: KeyOpener::new(|endpoint| Ok(endpoint.sealed_api_key.clone().into())),
+        recent: RecentAddresses::default(),
     });
     let runner = Runner::new(move |context| {
         let agent = agent.clone();

@@ -1,6 +1,7 @@
 //! What the engine adds to a turn: from the request that sends a message to the idle event on an open stream, less what the
 //! model itself takes.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -33,7 +34,7 @@ pub(crate) async fn measure(args: &RunArgs) -> Result<Vec<Figure>, BenchError> {
             turns.push(milliseconds(began.elapsed()));
         }
     }
-    let model = quantile(&mut model_times(&engine).await?, 0.5);
+    let model = quantile(&mut model_times(&engine, &args.clip).await?, 0.5);
     engine.stop().await?;
     let whole = quantile(&mut turns, 0.5);
     Ok(vec![Figure::below(
@@ -44,10 +45,12 @@ pub(crate) async fn measure(args: &RunArgs) -> Result<Vec<Figure>, BenchError> {
     )])
 }
 
-/// The model asked directly, with a request like the engine's.
-async fn model_times(engine: &Engine) -> Result<Vec<f64>, BenchError> {
+/// The model asked directly, with a request of the size of the engine's: the engine's holds the video as base64.
+async fn model_times(engine: &Engine, clip: &Path) -> Result<Vec<f64>, BenchError> {
     let url = format!("{}/v1/chat/completions", engine.model.url);
-    let body = json!({ "model": "m", "stream": true, "messages": [{ "role": "user", "content": "x".repeat(8000) }] });
+    let video = usize::try_from(std::fs::metadata(clip)?.len()).unwrap_or_default().div_ceil(3) * 4;
+    let text = "x".repeat(8000 + video);
+    let body = json!({ "model": "m", "stream": true, "messages": [{ "role": "user", "content": text }] });
     let mut times = Vec::new();
     for _ in 0..MODEL_REQUESTS {
         let began = Instant::now();

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient_media::Media;
+use ambient_media::{Media, Youtube};
 use ambient_settings::{DatabaseUrl, SandboxBackend, Settings};
 use axum::Router;
 use axum::serve::ListenerExt as _;
@@ -31,7 +31,7 @@ use crate::broker::{Broker, BrokerError, BrokerOptions};
 use crate::clock::Clock;
 use crate::events::stream::Streams;
 use crate::ingest::upload::Uploads;
-use crate::ingest::{self, IngestConfig, IngestParts};
+use crate::ingest::{self, IngestConfig, IngestParts, youtube_config};
 use crate::lifecycle::Lifecycle;
 use crate::secrets::{Secrets, SecretsError};
 use crate::sessions::service::{Parts, Sessions};
@@ -136,7 +136,7 @@ pub async fn start(settings: Settings, listener: TcpListener) -> Result<Engine, 
     let backend =
         Arc::new(InProcess::new(InProcessConfig::from_settings(&settings), Arc::clone(&store), media.clone()));
     let secrets = Secrets::new(&settings)?;
-    let uploads = open_uploads(&settings, media, &store, &broker, &clock)?;
+    let uploads = open_uploads(&settings, media.clone(), &store, &broker, &clock)?;
     let thinking = Thinking::new(&settings, &secrets, &store, Arc::clone(&backend) as Arc<dyn MediaBackend>)?;
 
     let agent = thinking.agent;
@@ -176,6 +176,8 @@ pub async fn start(settings: Settings, listener: TcpListener) -> Result<Engine, 
             store: Arc::clone(&store),
             broker: Arc::clone(&broker),
             backend: Arc::clone(&backend) as Arc<dyn MediaBackend>,
+            youtube: settings.youtube.import_enabled.then(|| Arc::new(Youtube::new(youtube_config(&settings), media))),
+            video_folder: settings.media.video_folder.clone(),
             vision: Some(Arc::new(thinking.vision)),
             clock,
             config: IngestConfig::from_settings(&settings),

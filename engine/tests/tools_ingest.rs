@@ -11,10 +11,9 @@ use std::time::Duration;
 use ambient_engine::agent::vision::Vision;
 use ambient_engine::broker::{Broker, BrokerOptions, Job};
 use ambient_engine::clock::Clock;
-use ambient_engine::ids::VideoId;
 use ambient_engine::ingest::{IngestConfig, IngestParts, start};
 use ambient_engine::lifecycle::Lifecycle;
-use ambient_engine::store::records::{FileRecord, FileSource, WorkStatus};
+use ambient_engine::store::records::{FileRecord, WorkStatus};
 use support::place::{Place, eventually};
 use support::vision_server::{VisionServer, kinds};
 
@@ -41,7 +40,17 @@ impl Works {
         config.first_retry = Duration::from_millis(10);
         adjust(&mut config);
         let (store, clock) = (Arc::clone(&place.store), Clock::system());
-        let parts = IngestParts { store, broker: Arc::clone(&broker), backend, vision, clock, config };
+        let video_folder = place.settings.media.video_folder.clone();
+        let parts = IngestParts {
+            store,
+            broker: Arc::clone(&broker),
+            backend,
+            youtube: None,
+            video_folder,
+            vision,
+            clock,
+            config,
+        };
         Self { place, broker, lifecycle: Lifecycle::new(), parts }
     }
 
@@ -130,29 +139,6 @@ async fn a_video_that_takes_the_engine_down_is_given_up() {
     let file = works.becomes(Some(WorkStatus::Failed)).await;
     assert_eq!(file.description_error.as_deref(), Some("no description came of 2 attempts"));
     assert!(server.requests().is_empty());
-    works.ends().await;
-}
-
-#[tokio::test]
-async fn an_import_says_that_there_are_no_downloads() {
-    let server = VisionServer::start(|_number, _request| (200, "never asked".to_owned())).await;
-    let works = Works::new(Some(&server), |_config| {}).await;
-    let import = FileRecord {
-        id: VideoId::of_hash("ffffffffffffffff").unwrap(),
-        source: FileSource::Youtube { url: "https://youtu.be/x".to_owned() },
-        source_status: WorkStatus::Pending,
-        media: None,
-        ..works.file().await
-    };
-    works.place.store.insert_file(&import).await.unwrap();
-    works.start();
-    let ask = || async {
-        let file = works.place.store.file(&import.id).await.expect("a store").expect("the file");
-        Some(file).filter(|file| file.source_status == WorkStatus::Failed)
-    };
-    let file = eventually(ask, "the failure of the import").await;
-    assert!(file.source_error.is_some_and(|error| error.contains("downloads are not available in this version")));
-    assert_eq!(file.description_status, Some(WorkStatus::Failed));
     works.ends().await;
 }
 

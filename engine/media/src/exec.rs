@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{ExitStatus, Stdio};
@@ -36,6 +36,15 @@ pub(crate) struct Job<'a> {
     pub(crate) folder: &'a Utf8Path,
     /// How much of standard output may come; more ends the child.
     pub(crate) stdout_limit_bytes: usize,
+}
+
+/// What few programs get beyond the usual: most know no environment, and are heard when they have ended.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Extra<'a> {
+    /// The child's whole environment.
+    pub(crate) environment: &'a [(OsString, OsString)],
+    /// Is told each line of standard output as it comes.
+    pub(crate) on_line: Option<&'a (dyn Fn(&str) + Send + Sync)>,
 }
 
 /// What a program left when it ended by itself.
@@ -75,20 +84,30 @@ impl Executor {
     ///
     /// Dropping the future kills the program and all it started.
     pub(crate) async fn run(&self, job: Job<'_>, stop: &CancellationToken) -> Result<Finished, MediaError> {
+        self.run_with(job, Extra::default(), stop).await
+    }
+
+    /// As [`Self::run`], with something extra.
+    pub(crate) async fn run_with(
+        &self,
+        job: Job<'_>,
+        extra: Extra<'_>,
+        stop: &CancellationToken,
+    ) -> Result<Finished, MediaError> {
         let slot = tokio::select! {
             biased;
             () = stop.cancelled() => return Err(MediaError::Cancelled),
             slot = self.slots.acquire() => slot.expect("the semaphore is never closed"),
         };
-        let finished = self.run_now(job, stop).await;
+        let finished = self.run_now(job, extra, stop).await;
         drop(slot);
         finished
     }
 
-    async fn run_now(&self, job: Job<'_>, stop: &CancellationToken) -> Result<Finished, MediaError> {
+    async fn run_now(&self, job: Job<'_>, extra: Extra<'_>, stop: &CancellationToken) -> Result<Finished, MediaError> {
         let Job { program, args, folder, stdout_limit_bytes } = job;
         let started = std::time::Instant::now();
-        let mut child = self.start(program, &args, folder)?;
+        let mut child = self.start(program, &args, folder, extra.environment)?;
         let group = Group::of(&child);
         let stdout = child.stdout.take().expect("standard output is piped");
         let stderr = child.stderr.take().expect("standard error is piped");
@@ -103,7 +122,7 @@ impl Executor {
             // The first failure drops the rest, and with it the group: a child that prints without end is killed, not drained.
             tokio::try_join!(
                 async { leader.await.map_err(|source| MediaError::Start { program: program.to_owned(), source }) },
-                async { read_up_to(stdout, stdout_limit_bytes).await.ok_or_else(too_much) },
+                async { read_up_to(stdout, stdout_limit_bytes, extra.on_line).await.ok_or_else(too_much) },
                 async { Ok(tail(stderr, self.stderr_tail_bytes).await) },
             )
         };
@@ -118,13 +137,20 @@ impl Executor {
     }
 
     #[expect(clippy::disallowed_methods, reason = "this module is the spawner that the lint sends everybody else to")]
-    fn start(&self, program: &Utf8Path, args: &[String], folder: &Utf8Path) -> Result<Child, MediaError> {
+    fn start(
+        &self,
+        program: &Utf8Path,
+        args: &[String],
+        folder: &Utf8Path,
+        environment: &[(OsString, OsString)],
+    ) -> Result<Child, MediaError> {
         let failed = |source| MediaError::Start { program: program.to_owned(), source };
         let mut command = Command::new(find(program).map_err(failed)?);
         command
             .args(args)
             .current_dir(folder)
             .env_clear()
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -135,8 +161,27 @@ impl Executor {
     }
 }
 
+/// What a program that goes to the network is told of our own environment: where programs are, and how the operator's
+/// network is left. Nothing else of it, keys above all.
+pub(crate) fn network_environment() -> Vec<(OsString, OsString)> {
+    const NAMES: [&str; 11] = [
+        "PATH",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "no_proxy",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+    ];
+    NAMES.iter().filter_map(|name| Some((OsString::from(name), env::var_os(name)?))).collect()
+}
+
 /// A path stays as it is; a bare name is looked up on the engine's own `PATH`, since the child's environment is empty.
-fn find(program: &Utf8Path) -> io::Result<Utf8PathBuf> {
+pub(crate) fn find(program: &Utf8Path) -> io::Result<Utf8PathBuf> {
     if program.as_str().contains('/') {
         return Ok(program.to_owned());
     }
@@ -166,14 +211,24 @@ impl Drop for Group {
 }
 
 /// All of a pipe, or `None` as soon as it is more than `limit_bytes`.
-async fn read_up_to(mut pipe: impl AsyncRead + Unpin, limit_bytes: usize) -> Option<Vec<u8>> {
+async fn read_up_to(
+    mut pipe: impl AsyncRead + Unpin,
+    limit_bytes: usize,
+    on_line: Option<&(dyn Fn(&str) + Send + Sync)>,
+) -> Option<Vec<u8>> {
     let mut kept = Vec::new();
+    let mut told = 0;
     let mut chunk = vec![0; CHUNK_BYTES];
     while let Ok(count @ 1..) = pipe.read(&mut chunk).await {
         if kept.len() + count > limit_bytes {
             return None;
         }
         kept.extend_from_slice(&chunk[..count]);
+        let Some(on_line) = on_line else { continue };
+        while let Some(length) = kept[told..].iter().position(|byte| *byte == b'\n') {
+            on_line(&String::from_utf8_lossy(&kept[told..told + length]));
+            told += length + 1;
+        }
     }
     Some(kept)
 }

@@ -1,4 +1,4 @@
-//! Every ffmpeg and ffprobe call of Ambient, with exact time.
+//! Every ffmpeg, ffprobe and yt-dlp call of Ambient, with exact time.
 //!
 //! This crate knows files, pictures and time. It knows no session, no model and no HTTP.
 //!
@@ -34,6 +34,7 @@ mod probe;
 mod source;
 mod time;
 mod workspace;
+mod youtube;
 
 pub use annotate::{AnnotateSpec, Annotated, DrawnJpeg, DrawnMark, Grid, Mark, PixelBox, Shape, draw_on_jpeg};
 pub use clip::{Clip, ClipSpec, DEFAULT_CRF};
@@ -45,3 +46,7 @@ pub use media::Media;
 pub use probe::{Acceptance, AudioTrack, Probe, Rate, Refusal, Size, StreamInfo, Versions, VideoTrack};
 pub use source::Source;
 pub use time::{BadTime, MediaTime};
+pub use youtube::{
+    Downloaded, Extraction, Youtube, YoutubeConfig, YoutubeError, YoutubeInfo, YoutubePhase, YoutubeProgress,
+    YoutubeVideo, youtube_video,
+};

@@ -10,7 +10,8 @@ use tokio::process::Command;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) cpu_seconds: u64,
-    pub(crate) memory_bytes: u64,
+    /// Of address space; `None` leaves it open, for programs that reserve far more than they use.
+    pub(crate) memory_bytes: Option<u64>,
     pub(crate) output_bytes: u64,
 }
 
@@ -20,14 +21,15 @@ pub(crate) struct Limits {
     reason = "rlimits of a child can only be set between fork and exec; the closure calls nothing but setrlimit"
 )]
 pub(crate) fn apply(command: &mut Command, limits: Limits) {
-    let rows: [(Resource, rlim_t); 4] = [
-        (Resource::RLIMIT_CPU, limits.cpu_seconds),
+    let rows: [(Resource, Option<rlim_t>); 4] = [
+        (Resource::RLIMIT_CPU, Some(limits.cpu_seconds)),
         (Resource::RLIMIT_AS, limits.memory_bytes),
-        (Resource::RLIMIT_FSIZE, limits.output_bytes),
-        (Resource::RLIMIT_CORE, 0),
+        (Resource::RLIMIT_FSIZE, Some(limits.output_bytes)),
+        (Resource::RLIMIT_CORE, Some(0)),
     ];
     let set = move || {
         for (resource, limit) in rows {
+            let Some(limit) = limit else { continue };
             setrlimit(resource, limit, limit).map_err(std::io::Error::from)?;
         }
         Ok(())

@@ -41,7 +41,7 @@ impl Media {
     pub fn new(config: MediaConfig) -> Self {
         let limits = Limits {
             cpu_seconds: config.cpu_seconds,
-            memory_bytes: config.memory_bytes,
+            memory_bytes: Some(config.memory_bytes),
             output_bytes: config.output_limit_bytes,
         };
         let executor = Executor::new(config.concurrency, config.wall_limit, limits, config.stderr_tail_bytes);

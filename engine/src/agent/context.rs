@@ -12,14 +12,14 @@ use super::plan::{self, MAX_DIMENSION, Plan, Step};
 use super::resolve::INLINE_LIMIT_BYTES;
 use super::run::failed;
 use crate::backend::{BackendError, FramesWish, Target};
-use crate::events::body::{FailureKind, SessionFailure};
+use crate::events::body::{EventBody, FailureKind, SessionFailure};
 use crate::sessions::writer::RunWriteError;
 use crate::store::records::{FileRecord, FileSource, MessageBody, Origin, Part, WorkStatus};
 
 /// Between two looks at a file that is being worked on: first, and at most.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 const LONGEST_LOOK: Duration = Duration::from_secs(2);
-/// How long a run waits for the video itself.
+/// How long a run waits for the video itself while nothing of it moves.
 const SOURCE_PATIENCE: Duration = Duration::from_mins(15);
 /// How the late description begins.
 const DESCRIBED: &str = "[system update] Video description now available:";
@@ -29,13 +29,34 @@ impl Conversation<'_> {
         Target { session: self.session.id.clone(), video: self.session.video_id.clone(), path: None }
     }
 
-    /// Waits for an import to be there. An outcome says that it never will be.
+    /// Waits for an import to be there, and tells readers how far it is. An outcome says that it never will be.
     pub(crate) async fn wait_for_source(&mut self) -> Result<Option<RunOutcome>, RunWriteError> {
-        self.watch_file(SOURCE_PATIENCE, |file| matches!(file.source_status, WorkStatus::Ready | WorkStatus::Failed))
-            .await?;
+        let mut deadline = tokio::time::Instant::now() + SOURCE_PATIENCE;
+        let (mut pause, mut told) = (FIRST_LOOK, None);
+        while let Some(stage) = still_coming(&self.file)
+            && tokio::time::Instant::now() < deadline
+        {
+            if told.as_ref() != Some(&stage) {
+                let (message, percent) = stage.clone();
+                self.writer.event(EventBody::SessionProgress { message, percent }).await?;
+                told = Some(stage);
+            }
+            tokio::select! {
+                () = self.stop.cancelled() => return Ok(Some(RunOutcome::Interrupted)),
+                () = tokio::time::sleep(pause) => {}
+            }
+            pause = (pause * 2).min(LONGEST_LOOK);
+            let Some(file) = self.parts.store.file(&self.session.video_id).await? else {
+                let reason = "video source failed: the file was deleted";
+                return Ok(Some(RunOutcome::Failed(failed(FailureKind::UnknownError, reason))));
+            };
+            if file.updated_at != self.file.updated_at {
+                deadline = tokio::time::Instant::now() + SOURCE_PATIENCE;
+            }
+            self.file = file;
+        }
         let reason = match self.file.source_status {
             WorkStatus::Ready => return Ok(None),
-            _ if self.stop.is_cancelled() => return Ok(Some(RunOutcome::Interrupted)),
             WorkStatus::Failed => {
                 format!("video source failed: {}", self.file.source_error.as_deref().unwrap_or("no reason is known"))
             }
@@ -279,8 +300,25 @@ fn is_being_described(file: &FileRecord) -> bool {
 }
 
 fn title(file: &FileRecord) -> &str {
-    match (&file.source, file.filename.as_str()) {
-        (FileSource::Youtube { .. } | FileSource::Upload, "") => "unknown",
-        (FileSource::Youtube { .. } | FileSource::Upload, name) => name,
+    match file.title() {
+        "" => "unknown",
+        title => title,
+    }
+}
+
+/// Where a video stands that a run waits for, in words and in hundredths; `None` when there is nothing to wait for.
+/// Hundredths go by tens, so that a reader is told a dozen times and not a hundred.
+fn still_coming(file: &FileRecord) -> Option<(String, Option<u8>)> {
+    let percent = match &file.source {
+        FileSource::Youtube { import, .. } => import.percent.map(|percent| percent / 10 * 10),
+        FileSource::Upload => None,
+    };
+    match (file.source_status, percent) {
+        (WorkStatus::Ready | WorkStatus::Failed, _) => None,
+        (WorkStatus::Pending, _) => Some(("the video waits to be fetched".to_owned(), None)),
+        (WorkStatus::Processing, None) => Some(("the video is being fetched".to_owned(), None)),
+        (WorkStatus::Processing, Some(percent)) => {
+            Some((format!("the video is being fetched: {percent} %"), Some(percent)))
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::ingest::form::{Form, FormError};
 use crate::ingest::import::{ImportError, ImportWish};
 use crate::ingest::upload::{UploadError, is_expired};
 use crate::store::Position;
-use crate::store::records::{FileRecord, FileSource, WorkStatus};
+use crate::store::records::{FileRecord, FileSource, ImportState, WorkStatus};
 
 const LIMITS: Limits = Limits { default: 20, most: 1000 };
 /// Ids of one request.
@@ -79,16 +79,51 @@ pub struct FileDetails {
     /// As shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub height: Option<u32>,
+    /// Hundredths of an import that are here, while it goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_percent: Option<u8>,
     /// Of an import.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub youtube: Option<YoutubeView>,
 }
 
-/// Where an import comes from.
+/// Where an import comes from, and what its page says.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct YoutubeView {
     /// The page of the video.
     pub webpage_url: String,
+    /// Its title there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Which part of yt-dlp knows the page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extractor: Option<String>,
+    /// Its length in seconds, as the page says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration: Option<f64>,
+    /// The width of what is fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub width: Option<u32>,
+    /// The height of what is fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub height: Option<u32>,
+    /// What is fetched, in yt-dlp's words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format_id: Option<String>,
+}
+
+impl YoutubeView {
+    fn new(url: &str, import: &ImportState) -> Self {
+        Self {
+            webpage_url: url.to_owned(),
+            title: import.title.clone(),
+            extractor: import.extractor.clone(),
+            duration: import.duration_seconds,
+            width: import.width,
+            height: import.height,
+            format_id: import.format_id.clone(),
+        }
+    }
 }
 
 impl FileView {
@@ -123,9 +158,13 @@ impl FileView {
             duration_seconds: file.media.as_ref().map(|media| media.duration_seconds),
             width: file.media.as_ref().map(|media| media.width),
             height: file.media.as_ref().map(|media| media.height),
+            source_percent: match &file.source {
+                FileSource::Youtube { import, .. } if file.source_status == WorkStatus::Processing => import.percent,
+                FileSource::Youtube { .. } | FileSource::Upload => None,
+            },
             youtube: match &file.source {
                 FileSource::Upload => None,
-                FileSource::Youtube { url } => Some(YoutubeView { webpage_url: url.clone() }),
+                FileSource::Youtube { url, import } => Some(YoutubeView::new(url, import)),
             },
         };
         Self { details: Some(details), ..Self::brief(file) }

@@ -86,6 +86,14 @@ pub enum EventBody {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         metadata: Option<IndexMap<String, String>>,
     },
+    /// Ours: a run waits for something that takes its time, and this is how far it is. Older SDKs pass over it.
+    #[serde(rename = "session.progress")]
+    SessionProgress {
+        /// What is waited for.
+        message: String,
+        /// Hundredths of it that are done, where that is known.
+        percent: Option<u8>,
+    },
     /// The session was deleted. The last event of its streams.
     #[serde(rename = "session.deleted")]
     SessionDeleted {},
@@ -268,6 +276,7 @@ pub const EVENT_TYPES: &[&str] = &[
     "session.status_terminated",
     "session.error",
     "session.updated",
+    "session.progress",
     "session.deleted",
     "session.usage",
     "span.model_request_start",
@@ -295,6 +304,7 @@ impl EventBody {
             Self::StatusTerminated {} => "session.status_terminated",
             Self::SessionError { .. } => "session.error",
             Self::SessionUpdated { .. } => "session.updated",
+            Self::SessionProgress { .. } => "session.progress",
             Self::SessionDeleted {} => "session.deleted",
             Self::SessionUsage { .. } => "session.usage",
             Self::ModelRequestStart {} => "span.model_request_start",

@@ -60,7 +60,7 @@ pub(super) async fn describe(
     let described = match taken {
         Ok(frames) => {
             let vision = vision.with_backend(std::sync::Arc::clone(&parts.backend), target.session.clone());
-            let subject = Subject { title: &file.filename, duration_seconds: duration };
+            let subject = Subject { title: file.title(), duration_seconds: duration };
             match ask(&vision, subject, &frames, stop).await {
                 Ok(answer) if answer.text.trim().is_empty() => {
                     Described::Not { reason: "the model gave an empty description".to_owned(), may_help: true }

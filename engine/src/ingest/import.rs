@@ -1,12 +1,12 @@
 //! Noting a video that is to be fetched from elsewhere. The fetching itself is a job in the background.
 
+use ambient_media::youtube_video;
 use aws_lc_rs::digest::{SHA256, digest};
 
 use super::hash::{hex, video_id};
 use super::kind::{Kind, file_name};
 use super::upload::{Uploads, after, is_expired};
-use super::youtube::youtube_video;
-use crate::store::records::{FileRecord, FileSource, Metadata, WorkStatus};
+use crate::store::records::{FileRecord, FileSource, ImportState, Metadata, WorkStatus};
 use crate::store::{Inserted, StoreError};
 
 /// An import, as wished.
@@ -36,7 +36,7 @@ const KIND: Kind = Kind { extension: ".mp4", mime_type: "video/mp4" };
 
 impl Uploads {
     /// Notes a video to fetch, and queues the fetching. A video that is known already is given back as it stands, and
-    /// tried again if it failed.
+    /// tried again if it failed or its bytes are gone.
     ///
     /// # Errors
     /// When the address is not at YouTube, or the store fails.
@@ -53,7 +53,7 @@ impl Uploads {
             extension: KIND.extension.to_owned(),
             size_bytes: 0,
             sha256: String::new(),
-            source: FileSource::Youtube { url: video.url },
+            source: FileSource::Youtube { url: video.url, import: ImportState::default() },
             source_status: WorkStatus::Pending,
             source_error: None,
             bucket_key: None,
@@ -78,18 +78,28 @@ impl Uploads {
         Ok(record)
     }
 
+    /// Whether a video that was here is neither on this host's disk nor in the bucket.
+    async fn is_lost(&self, known: &FileRecord) -> bool {
+        let path = self.local_path(&known.id, &known.extension);
+        known.bucket_key.is_none() && !fs_err::tokio::metadata(path).await.is_ok_and(|facts| facts.is_file())
+    }
+
     /// A failed import set back to its beginning; `None` when there is nothing to try again, or somebody else did.
     async fn tried_again(&self, known: &FileRecord) -> Result<Option<FileRecord>, StoreError> {
         let now = self.now();
         let has_failed =
             known.source_status == WorkStatus::Failed || known.description_status == Some(WorkStatus::Failed);
-        if !has_failed && !is_expired(known, now) {
+        let is_lost = known.source_status == WorkStatus::Ready && self.is_lost(known).await;
+        if !has_failed && !is_lost && !is_expired(known, now) {
             return Ok(None);
         }
         let mut next = known.clone();
-        if next.source_status == WorkStatus::Failed {
+        if is_lost || next.source_status == WorkStatus::Failed {
             next.source_status = WorkStatus::Pending;
             next.source_error = None;
+            if let FileSource::Youtube { import, .. } = &mut next.source {
+                (import.attempts, import.percent) = (0, None);
+            }
         }
         if next.description_status != Some(WorkStatus::Ready) {
             next.description_status = Some(WorkStatus::Pending);

@@ -8,19 +8,22 @@ pub mod form;
 mod hash;
 pub mod import;
 pub mod kind;
+mod source;
 mod sweep;
 pub mod upload;
 mod worker;
-pub mod youtube;
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ambient_media::{Youtube, YoutubeConfig};
 use ambient_settings::Settings;
+use camino::Utf8PathBuf;
 
 use crate::agent::vision::Vision;
 use crate::backend::MediaBackend;
+use crate::backend::inprocess::media_config;
 use crate::broker::Broker;
 use crate::clock::Clock;
 use crate::ids::VideoId;
@@ -36,6 +39,10 @@ pub struct IngestParts {
     pub broker: Arc<dyn Broker>,
     /// Where frames are taken.
     pub backend: Arc<dyn MediaBackend>,
+    /// Who fetches imports. `None` where imports are not wanted.
+    pub youtube: Option<Arc<Youtube>>,
+    /// `VIDEO_FOLDER`: where imports go.
+    pub video_folder: Utf8PathBuf,
     /// Who describes. `None`, or one without an endpoint, leaves files without a description.
     pub vision: Option<Arc<Vision>>,
     /// The time of records.
@@ -59,6 +66,8 @@ pub struct IngestConfig {
     pub block: Duration,
     /// How long after a first failure a stage is tried again; each further time it is four times as long.
     pub first_retry: Duration,
+    /// How often an import's progress is written down, and looked after whether somebody deleted it.
+    pub progress_every: Duration,
     /// `DESCRIPTION_MODEL`.
     pub description_model: String,
     /// `DESCRIPTION_MAX_FRAMES`.
@@ -70,6 +79,8 @@ pub struct IngestConfig {
 impl IngestConfig {
     /// A model's server that is overloaded is rarely well again sooner.
     const FIRST_RETRY: Duration = Duration::from_secs(5);
+    /// A reader is told soon enough, and the store hardly notices.
+    const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
     /// As the settings say.
     pub fn from_settings(settings: &Settings) -> Self {
@@ -80,10 +91,25 @@ impl IngestConfig {
             sweep_every: settings.ingest.sweep_every,
             block: settings.ingest.block,
             first_retry: Self::FIRST_RETRY,
+            progress_every: Self::PROGRESS_EVERY,
             description_model: settings.description.model.clone(),
             description_max_frames: settings.description.max_frames,
             description_max_dimension: settings.description.max_dimension,
         }
+    }
+}
+
+/// How videos are fetched from YouTube, as the settings say. Downloads can be moved into the video folder.
+pub fn youtube_config(settings: &Settings) -> YoutubeConfig {
+    YoutubeConfig {
+        program: settings.media.yt_dlp.clone(),
+        max_height: settings.youtube.max_height,
+        max_duration: settings.youtube.max_duration,
+        max_size_bytes: settings.youtube.max_size_bytes,
+        download_timeout: settings.youtube.download_timeout,
+        cpu_seconds: settings.media.cpu_limit.as_secs().max(1),
+        concurrency: settings.ingest.concurrency.get(),
+        work_folder: media_config(settings).work_folder,
     }
 }
 

@@ -9,10 +9,11 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::description::{self, Described};
+use super::source::Sourced;
 use super::{IngestParts, lease_name};
 use crate::broker::{BrokerError, Job, Lease, TakenJob};
 use crate::ids::VideoId;
-use crate::store::records::{FileRecord, FileSource, WorkStatus};
+use crate::store::records::{FileRecord, WorkStatus};
 use crate::store::{StoreError, chain};
 
 /// How often the signs of life come within the time after which a job is taken over.
@@ -26,18 +27,15 @@ const STORE_PAUSE: Duration = Duration::from_secs(10);
 /// How often a record is read again that somebody else changed in between.
 const WRITE_TRIES: u32 = 8;
 
-/// What clients read about an import: the download comes with a later version.
-const NO_DOWNLOADS: &str = "downloads are not available in this version of the engine; upload the video file instead";
-
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Worker {
-    parts: IngestParts,
+    pub(super) parts: IngestParts,
 }
 
 /// How a job ended.
 #[derive(Debug, PartialEq, Eq)]
-enum Ended {
+pub(super) enum Ended {
     /// Nothing is left to do.
     Done,
     /// It is to be tried again after a pause.
@@ -131,32 +129,13 @@ impl Worker {
 
     async fn stages(&self, video: &VideoId, stop: &CancellationToken) -> Result<Ended, StoreError> {
         let Some(file) = self.parts.store.file(video).await? else { return Ok(Ended::Done) };
-        let Some(file) = self.source(file).await? else { return Ok(Ended::Lost) };
+        let file = match Box::pin(self.source(file, stop)).await? {
+            Sourced::Settled(file) => *file,
+            Sourced::Not(ended) => return Ok(ended),
+        };
         match file.description_status {
             Some(WorkStatus::Pending | WorkStatus::Processing) => self.description(file, stop).await,
             Some(WorkStatus::Ready | WorkStatus::Failed) | None => Ok(Ended::Done),
-        }
-    }
-
-    /// The source. There is nothing to do for an upload, and nothing that could be done for an import.
-    async fn source(&self, file: FileRecord) -> Result<Option<FileRecord>, StoreError> {
-        let is_unfinished = matches!(file.source_status, WorkStatus::Pending | WorkStatus::Processing);
-        match &file.source {
-            FileSource::Upload => Ok(Some(file)),
-            FileSource::Youtube { .. } if !is_unfinished => Ok(Some(file)),
-            FileSource::Youtube { .. } => {
-                self.change(file, |file| {
-                    let is_unfinished = matches!(file.source_status, WorkStatus::Pending | WorkStatus::Processing);
-                    file.source_status = WorkStatus::Failed;
-                    file.source_error = Some(NO_DOWNLOADS.to_owned());
-                    if file.description_status.is_some_and(|status| status != WorkStatus::Ready) {
-                        file.description_status = Some(WorkStatus::Failed);
-                        file.description_error = Some("there is no video to describe".to_owned());
-                    }
-                    is_unfinished
-                })
-                .await
-            }
         }
     }
 
@@ -232,7 +211,7 @@ impl Worker {
     }
 
     /// Before the try after this one. Shorter than what counts as lost, or the sweep would come first.
-    fn pause(&self, attempt: u32) -> Duration {
+    pub(super) fn pause(&self, attempt: u32) -> Duration {
         let factor = RETRY_FACTOR.saturating_pow(attempt.saturating_sub(1));
         let longest = (self.parts.config.stale_after / 2).max(self.parts.config.first_retry);
         self.parts.config.first_retry.saturating_mul(factor).min(longest)
@@ -240,7 +219,7 @@ impl Worker {
 
     /// Changes a record. `alter` is asked again when somebody else changed it in between, and says whether the change is
     /// still wanted; `None` when it is not, or the file is gone.
-    async fn change(
+    pub(super) async fn change(
         &self,
         file: FileRecord,
         alter: impl Fn(&mut FileRecord) -> bool + Send,

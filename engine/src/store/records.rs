@@ -137,12 +137,45 @@ pub struct FileRecord {
     pub updated_at: Timestamp,
 }
 
+impl FileRecord {
+    /// What to call the video before people and models: what its page calls it, else its file's name; may be empty.
+    pub fn title(&self) -> &str {
+        match &self.source {
+            FileSource::Youtube { import, .. } => import.title.as_deref().unwrap_or(&self.filename),
+            FileSource::Upload => &self.filename,
+        }
+    }
+}
+
 /// How a video came here.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum FileSource {
     Upload,
-    Youtube { url: String },
+    Youtube {
+        /// Its page.
+        url: String,
+        #[serde(default)]
+        import: ImportState,
+    },
+}
+
+/// How far an import is, and what the page says of the video.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ImportState {
+    /// Downloads that were begun since it was wished for.
+    pub attempts: u32,
+    /// Hundredths of the download that are here, while it goes on and its size is known.
+    pub percent: Option<u8>,
+    pub title: Option<String>,
+    /// Which part of yt-dlp knows the page.
+    pub extractor: Option<String>,
+    pub duration_seconds: Option<f64>,
+    pub width: Option<u32>,
+    pub height: Option<u32>,
+    /// What was fetched, in yt-dlp's words.
+    pub format_id: Option<String>,
 }
 
 /// How far a piece of background work is.

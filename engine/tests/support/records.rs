@@ -4,9 +4,9 @@ use ambient_engine::events::body::{ContentBlock, EventBody};
 use ambient_engine::ids::{AgentId, EnvironmentId, EventId, ResourceId, SessionId, VideoId};
 use ambient_engine::sessions::state::SessionState;
 use ambient_engine::store::records::{
-    AgentEndpoint, AgentModel, AgentRecord, AgentTool, EnvironmentRecord, FileRecord, FileSource, MediaFacts, Metadata,
-    Mode, PendingAction, PendingKind, PermissionPolicy, ResourceRecord, SandboxRecord, SessionRecord, ToolConfig,
-    UsageShare, UsageTotals, WorkStatus,
+    AgentEndpoint, AgentModel, AgentRecord, AgentTool, EnvironmentRecord, FileRecord, FileSource, ImportState,
+    MediaFacts, Metadata, Mode, PendingAction, PendingKind, PermissionPolicy, ResourceRecord, SandboxRecord,
+    SessionRecord, ToolConfig, UsageShare, UsageTotals, WorkStatus,
 };
 use jiff::Timestamp;
 use serde_json::json;
@@ -83,7 +83,15 @@ pub(crate) fn file(created: i64) -> FileRecord {
         extension: ".mp4".to_owned(),
         size_bytes: 5_000_000_000,
         sha256: "0123456789abcdef".repeat(4),
-        source: FileSource::Youtube { url: "https://youtu.be/x".to_owned() },
+        source: FileSource::Youtube {
+            url: "https://youtu.be/x".to_owned(),
+            import: ImportState {
+                percent: Some(40),
+                title: Some("x".to_owned()),
+                duration_seconds: Some(4.5),
+                ..ImportState::default()
+            },
+        },
         source_status: WorkStatus::Processing,
         source_error: Some("slow".to_owned()),
         bucket_key: Some("videos/x.mp4".to_owned()),

@@ -4,6 +4,8 @@ pub(crate) mod clip;
 pub(crate) mod filters;
 pub(crate) mod frames;
 pub(crate) mod probe;
+pub(crate) mod remux;
+pub(crate) mod youtube;
 
 use crate::source::Opened;
 use crate::time::clock_seconds;

@@ -27,7 +27,7 @@ fn room_with(script: &str, change: impl FnOnce(&mut MediaConfig)) -> Result<Room
 const FAMILY: &str =
     "/bin/sleep 300 &\necho $! > \"$ROOM/number.part\"\n/bin/mv \"$ROOM/number.part\" \"$ROOM/number\"\nwait";
 
-async fn poll<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T> {
+pub(crate) async fn poll<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> Result<T> {
     let deadline = Instant::now() + Duration::from_secs(20);
     while Instant::now() < deadline {
         if let Some(found) = look() {
@@ -43,7 +43,7 @@ async fn grandchild(folder: &Utf8Path) -> Result<u32> {
 }
 
 /// A process that is gone, or that only waits for its parent to notice.
-async fn ends(number: u32) -> Result<()> {
+pub(crate) async fn ends(number: u32) -> Result<()> {
     poll("the end of the grandchild", || {
         let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
         let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).unwrap_or("gone");

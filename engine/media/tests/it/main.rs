@@ -17,3 +17,4 @@ mod kinds;
 mod limits;
 mod pattern;
 mod stills;
+mod youtube;

@@ -1,8 +1,8 @@
-//! Addresses of YouTube videos.
+//! Addresses of videos on YouTube.
 
 use url::Url;
 
-/// What an address names.
+/// What an address on YouTube names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct YoutubeVideo {
     /// Tells this video from every other: its id at YouTube, in its own case, else the address.

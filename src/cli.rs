@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use ambient_ctl::commands::{completions, health};
+use ambient_media::sub::MediaCommand;
 use clap::CommandFactory as _;
 
 /// Ambient answers questions about long videos
@@ -44,6 +45,14 @@ pub(crate) enum Command {
         Exit code: 0 ready, 1 up but not ready, 3 nobody answers."
     )]
     Health(health::Args),
+    /// Works on videos and pictures, and answers with one line of JSON
+    #[command(
+        subcommand,
+        after_help = "Example:\n  ambientctl media probe --source-path film.mp4\n\n\
+        stdout holds one line, a JSON object between two `===AMBIENT_RESULT===`: `ok`, `data`, and `error` with `code` and\n\
+        `message`. Logs and progress go to stderr. Exit code: 0 done, 1 not done. Settings are those of the engine."
+    )]
+    Media(MediaCommand),
     /// Prints the completion script of a shell
     #[command(
         after_help = "Example:\n  ambientctl completions bash > ~/.local/share/bash-completion/completions/ambientctl"

@@ -3,6 +3,7 @@
 mod cli;
 mod initial_block;
 mod logs;
+mod media;
 mod process_environment;
 mod serve;
 
@@ -19,6 +20,9 @@ fn main() -> ExitCode {
         Err(stop) => {
             // `--help` and `--version` come this way too, with code 0.
             let _reader_may_be_gone = stop.print();
+            if let Some(exit) = media::bad_words(&stop, std::env::args_os()) {
+                return exit.into();
+            }
             return u8::try_from(stop.exit_code()).map_or(Exit::Usage.into(), ExitCode::from);
         }
     };
@@ -46,6 +50,7 @@ fn dispatch(words: Cli, printer: Printer) -> Result<Exit, Failure> {
                 .map_err(|error| Failure::new(Exit::Internal, error))?;
             runtime.block_on(ambient_ctl::commands::health::run(&args, &environment, &printer))
         }
+        cli::Command::Media(command) => Ok(media::run(command, printer)),
         cli::Command::Completions(args) => Ok(ambient_ctl::commands::completions::run(&args, Cli::words(), &printer)),
     }
 }

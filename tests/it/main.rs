@@ -2,5 +2,6 @@
 
 mod binary;
 mod commands;
+mod media;
 mod serve;
 mod settings;

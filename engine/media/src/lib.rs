@@ -32,6 +32,7 @@ mod media;
 pub mod objects;
 mod probe;
 mod source;
+pub mod sub;
 mod time;
 mod workspace;
 mod youtube;

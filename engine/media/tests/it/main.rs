@@ -17,4 +17,5 @@ mod kinds;
 mod limits;
 mod pattern;
 mod stills;
+mod sub;
 mod youtube;

@@ -585,6 +585,14 @@ async fn resources_belong_to_their_session(database: &Database) {
     let of_both = store.resources_of(&both).await.unwrap();
     assert_eq!(of_both, vec![first.clone(), second.clone(), others]);
     assert_eq!(store.resources_of(&[]).await.unwrap(), vec![]);
+    let mut found = store.sessions_with_resources(&both).await.unwrap();
+    found.sort_by_key(|(session, _)| session.id != made.id);
+    let attached: Vec<_> = found.iter().map(|(session, resources)| (&session.id, resources.len())).collect();
+    assert_eq!(attached, [(&made.id, 2), (&other.id, 1)]);
+    assert_eq!(found[0], (made.clone(), vec![first.clone(), second.clone()]));
+    let bare = new_session(store).await;
+    let alone = store.sessions_with_resources(std::slice::from_ref(&bare.id)).await.unwrap();
+    assert_eq!(alone, [(bare, Vec::new())]);
     assert!(!store.delete_resource(&other.id, &first.id).await.unwrap());
     assert!(store.delete_resource(&made.id, &first.id).await.unwrap());
     assert!(!store.delete_resource(&made.id, &ResourceId::generate()).await.unwrap());

@@ -4,6 +4,8 @@
 //! answers, a panic's too, have a `request-id` and one shape.
 
 use std::any::Any;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -98,14 +100,33 @@ pub fn panicked(_panic: Box<dyn Any + Send + 'static>) -> Response {
     ApiError::Panicked.into_response()
 }
 
+/// The counters of one kind of answer.
+struct Counted {
+    requests: metrics::Counter,
+    seconds: metrics::Histogram,
+}
+
+/// What an answer is counted under: method, route and status. All three are ours, so there are few.
+type CountedAs = (&'static str, String, u16);
+
+thread_local! {
+    /// Looked up once, since a lookup costs more than counting.
+    static COUNTED: RefCell<HashMap<CountedAs, Counted>> = RefCell::default();
+}
+
 fn count(method: &Method, route: &str, response: &Response, took: Duration) {
-    let labels = [
-        ("method", method_label(method).to_owned()),
-        ("route", route.to_owned()),
-        ("status", response.status().as_str().to_owned()),
-    ];
-    metrics::counter!("ambient_http_requests_total", &labels).increment(1);
-    metrics::histogram!("ambient_http_request_seconds", "route" => route.to_owned()).record(took.as_secs_f64());
+    let name = (method_label(method), route.to_owned(), response.status().as_u16());
+    COUNTED.with_borrow_mut(|counted| {
+        let counted = counted.entry(name).or_insert_with_key(|(method, route, status)| {
+            let labels = [("method", (*method).to_owned()), ("route", route.clone()), ("status", status.to_string())];
+            Counted {
+                requests: metrics::counter!("ambient_http_requests_total", &labels),
+                seconds: metrics::histogram!("ambient_http_request_seconds", "route" => route.clone()),
+            }
+        });
+        counted.requests.increment(1);
+        counted.seconds.record(took.as_secs_f64());
+    });
 }
 
 /// A client can invent methods; a label a method would let it fill the memory.

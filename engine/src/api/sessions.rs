@@ -264,13 +264,12 @@ pub fn session_reads(store: Arc<dyn Store>) -> SessionReads {
 
 /// The answers' bodies of those sessions that are there.
 async fn bodies(store: &dyn Store, ids: &[SessionId]) -> Result<Vec<(SessionId, Bytes)>, StoreError> {
-    let (sessions, resources) = tokio::try_join!(store.sessions_by_id(ids), store.resources_of(ids))?;
     let body = |(session, resources): (SessionRecord, Vec<ResourceRecord>)| {
         let id = session.id.clone();
         let body = serde_json::to_vec(&SessionView::new(session, resources));
         (id, body.expect("a view is always JSON").into())
     };
-    Ok(each_with_its_own(sessions, resources).into_iter().map(body).collect())
+    Ok(store.sessions_with_resources(ids).await?.into_iter().map(body).collect())
 }
 
 /// One session.

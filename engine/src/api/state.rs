@@ -1,5 +1,6 @@
 //! What handlers work with.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use ambient_settings::Settings;
@@ -40,9 +41,21 @@ pub struct AppParts {
     pub secrets: Secrets,
 }
 
-/// Everything a handler may need. Cheap to clone.
+/// Everything a handler may need. Cheap to clone, which happens several times in each request.
 #[derive(Clone, Debug)]
-pub struct App {
+pub struct App(Arc<Held>);
+
+impl Deref for App {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        &self.0
+    }
+}
+
+/// What an [`App`] holds.
+#[derive(Debug)]
+pub struct Held {
     /// As loaded at start.
     pub settings: Arc<Settings>,
     /// Where everything is kept.
@@ -83,7 +96,7 @@ impl App {
                 let broker = Arc::clone(&broker);
                 async move { Ok(broker.ping().await?) }
             });
-        Self {
+        Self(Arc::new(Held {
             key: KeyCheck::new(&settings.server.api_key, settings.server.is_loopback()),
             retries: RetriedSends::default(),
             session_reads: session_reads(Arc::clone(&store)),
@@ -96,6 +109,6 @@ impl App {
             uploads,
             secrets,
             ready,
-        }
+        }))
     }
 }

@@ -224,8 +224,11 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Adds a session with its first resources and events (numbers and `last_seq` are set by the caller's record).
     async fn insert_session(&self, session: &SessionRecord, resources: &[ResourceRecord]) -> Result<(), StoreError>;
     async fn session(&self, id: &SessionId) -> Result<Option<SessionRecord>, StoreError>;
-    /// The sessions of these that are there, in no order.
-    async fn sessions_by_id(&self, ids: &[SessionId]) -> Result<Vec<SessionRecord>, StoreError>;
+    /// The sessions of these that are there, in no order, each with everything that is attached to it, oldest first.
+    async fn sessions_with_resources(
+        &self,
+        ids: &[SessionId],
+    ) -> Result<Vec<(SessionRecord, Vec<ResourceRecord>)>, StoreError>;
     async fn sessions(&self, window: &Window, filter: &SessionFilter) -> Result<Listed<SessionRecord>, StoreError>;
     /// Sessions in this state, oldest first.
     async fn sessions_in_state(&self, state: &'static str, limit: u32) -> Result<Vec<SessionRecord>, StoreError>;

@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::StoreError;
-use super::engine::{Arg, Row};
+use super::engine::{Arg, Reader, Row};
 use super::records::{
     AgentRecord, EnvironmentRecord, EventRecord, FileRecord, MessageRecord, Mode, ResourceRecord, SessionRecord,
     WorkStatus,
 };
-use crate::ids::RunId;
+use crate::ids::{ResourceId, RunId, VideoId};
 use crate::sessions::change::Changed;
 
 impl Arg {
@@ -199,7 +199,27 @@ pub(super) fn changed_args(changed: &Changed, was: Timestamp) -> Vec<Arg> {
 }
 
 pub(super) fn session(row: Row) -> Result<SessionRecord, StoreError> {
+    session_of(&mut row.of("sessions"))
+}
+
+/// Id, file, path, and the times in microseconds.
+type ResourceParts = (ResourceId, VideoId, String, i64, i64);
+
+/// A row of [`super::sql::Dialect::sessions_with_resources`].
+pub(super) fn session_with_resources(row: Row) -> Result<(SessionRecord, Vec<ResourceRecord>), StoreError> {
     let mut row = row.of("sessions");
+    let session = session_of(&mut row)?;
+    let attached: Option<Vec<ResourceParts>> = row.maybe_json()?;
+    let time = |micros: i64| Timestamp::from_microsecond(micros).map_err(|error| row.corrupt(error));
+    let resource = |(id, file_id, mount_path, created_at, updated_at)| {
+        let (created_at, updated_at) = (time(created_at)?, time(updated_at)?);
+        Ok(ResourceRecord { id, session_id: session.id.clone(), file_id, mount_path, created_at, updated_at })
+    };
+    let resources = attached.unwrap_or_default().into_iter().map(resource).collect::<Result<_, _>>()?;
+    Ok((session, resources))
+}
+
+fn session_of(row: &mut Reader) -> Result<SessionRecord, StoreError> {
     let id = row.parsed()?;
     // For filters only: what they hold stands in full in `state_detail` and `agent`.
     let _state_name = row.text()?;

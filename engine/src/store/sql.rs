@@ -237,8 +237,8 @@ pub(super) struct Dialect {
     pub(super) events_down: &'static str,
     pub(super) files_by_id: &'static str,
     pub(super) files_with_description: &'static str,
-    /// `$1` a JSON list of sessions.
-    pub(super) sessions_by_id: &'static str,
+    /// `$1` a JSON list of sessions. Each row ends with a JSON list of `[id, file_id, mount_path, created_at, updated_at]`.
+    pub(super) sessions_with_resources: &'static str,
     /// `$1` a JSON list of sessions.
     pub(super) resources_of: &'static str,
 }
@@ -250,9 +250,10 @@ impl Dialect {
     }
 }
 
-/// `$texts` opens a JSON list of texts into rows with a text `value`; the parameter follows.
+/// `$texts` opens a JSON list of texts into rows with a text `value`; the parameter follows. `$resources` is the JSON list
+/// of a session's resources in their order, null or empty when it has none.
 macro_rules! dialect {
-    ($name:ident, texts: ($texts:literal, $texts_end:literal), write_session: $write_session:expr) => {
+    ($name:ident, texts: ($texts:literal, $texts_end:literal), resources: $resources:literal, write_session: $write_session:expr) => {
         pub(super) const $name: Dialect = Dialect {
             write_session: $write_session,
     sessions_up: dialect!(@sessions $texts, $texts_end, ""),
@@ -277,9 +278,11 @@ macro_rules! dialect {
                 $texts_end,
                 ") and updated_at < $2 order by updated_at, id limit $3"
             ),
-            sessions_by_id: concat!(
+            sessions_with_resources: concat!(
                 "select ",
                 session_columns!(),
+                ", ",
+                $resources,
                 " from sessions where id in (select value from ",
                 $texts,
                 "$1",
@@ -333,7 +336,9 @@ macro_rules! dialect {
     };
 }
 
-dialect!(SQLITE, texts: ("json_each(", ")"), write_session: [
+dialect!(SQLITE, texts: ("json_each(", ")"), resources: "(select json_group_array(json_array(id, file_id, mount_path, \
+     created_at, updated_at)) from (select * from resources where session_id = sessions.id order by created_at, id))",
+     write_session: [
     sqlite_write_session!(),
     sqlite_write_session!(insert_events!("json_each($20) where changes() = 1")),
     sqlite_write_session!(insert_messages!("json_each($22) where changes() = 1")),
@@ -356,5 +361,7 @@ const POSTGRES_WRITE_SESSION: &str = concat!(
 dialect!(
     POSTGRES,
     texts: ("json_array_elements_text(cast(", " as json))"),
+    resources: "(select cast(json_agg(json_build_array(id, file_id, mount_path, created_at, updated_at) \
+                order by created_at, id) as text) from resources where session_id = sessions.id)",
     write_session: [POSTGRES_WRITE_SESSION; 4]
 );

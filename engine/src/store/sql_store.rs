@@ -260,8 +260,12 @@ impl Store for SqlStore {
         self.list((dialect.sessions_up, dialect.sessions_down), &range, more, rows::session).await
     }
 
-    async fn sessions_by_id(&self, ids: &[SessionId]) -> Result<Vec<SessionRecord>, StoreError> {
-        self.all(self.engine.dialect().sessions_by_id, vec![Arg::json(ids)], rows::session).await
+    async fn sessions_with_resources(
+        &self,
+        ids: &[SessionId],
+    ) -> Result<Vec<(SessionRecord, Vec<ResourceRecord>)>, StoreError> {
+        let statement = self.engine.dialect().sessions_with_resources;
+        self.all(statement, vec![Arg::json(ids)], rows::session_with_resources).await
     }
 
     async fn sessions_in_state(&self, state: &'static str, limit: u32) -> Result<Vec<SessionRecord>, StoreError> {

@@ -24,7 +24,7 @@ const JPEG_QUALITY: u8 = 85;
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The picture: PNG or JPEG, whatever its name
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     path: Utf8PathBuf,
 
     /// The longest side, in pixels

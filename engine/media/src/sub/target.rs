@@ -27,7 +27,7 @@ pub(super) struct Target {
     video_id: Option<String>,
 
     /// The path of a video file; stronger than the id
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
     source_path: Option<Utf8PathBuf>,
 }
 

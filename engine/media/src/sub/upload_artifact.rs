@@ -25,7 +25,7 @@ const MADE_BY: &str = "upload_artifact";
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// The file
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     path: Utf8PathBuf,
 
     /// The key that it gets in the bucket

@@ -115,6 +115,10 @@ const FINAL_WORDS: [&str; 20] = [
     "does not exist",
 ];
 
+/// What yt-dlp says when nobody answered; no program on this host would have helped.
+const NETWORK_WORDS: [&str; 6] =
+    ["name or service not known", "name resolution", "timed out", "connection", "unreachable", "http error 5"];
+
 /// An error from yt-dlp's last words.
 pub(super) fn of_complaint(stderr_tail: &str, max_height: Option<u32>, has_deno: bool) -> YoutubeError {
     let error = stderr_tail.lines().rev().find_map(|line| line.trim().strip_prefix("ERROR:"));
@@ -134,7 +138,7 @@ pub(super) fn of_complaint(stderr_tail: &str, max_height: Option<u32>, has_deno:
     let no_format = lower.contains("requested format is not available");
     let remedy = if lower.contains("not a bot") || lower.contains("http error 429") {
         Some("YouTube holds this host for a robot: wait, or let the engine reach YouTube another way (`HTTPS_PROXY`)")
-    } else if !has_deno {
+    } else if !has_deno && !NETWORK_WORDS.iter().any(|words| lower.contains(words)) {
         Some("`deno` is not on `PATH`, and yt-dlp needs it for most videos: install it")
     } else if no_format && max_height.is_some() {
         Some("perhaps all its pictures are taller than `YOUTUBE_MAX_HEIGHT` allows")
@@ -212,6 +216,15 @@ mod tests {
         let error = of_complaint(stderr, None, false);
         assert!(error.to_string().contains("`deno` is not on `PATH`"), "{error}");
         assert!(!error.is_final(), "it may be installed until the next try");
+    }
+
+    #[test]
+    fn a_missing_deno_is_not_blamed_for_the_network() {
+        let stderr =
+            "ERROR: [youtube] x: Unable to download API page: [Errno -2] Name or service not known (caused by …)";
+        let error = of_complaint(stderr, None, false);
+        let words = "YouTube gave no video: Unable to download API page: [Errno -2] Name or service not known";
+        assert_eq!(error.to_string(), words);
     }
 
     #[test]

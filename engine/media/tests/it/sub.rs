@@ -310,12 +310,29 @@ async fn ensure_source_tells_where_a_video_lies() -> Result<()> {
 }
 
 #[tokio::test]
+async fn odd_names_are_names_and_nothing_else() -> Result<()> {
+    let desk = Desk::with_a_film()?;
+    for name in ["-i.mp4", "a:b.mp4", "50%d.mp4", "ü 视频.mp4", "concat:x|y.mp4", "it's \"quoted\".mp4", "no suffix"]
+    {
+        let path = desk.folder.join(name);
+        std::fs::copy(desk.film(), &path)?;
+        let data = desk.data(&["extract-frames", "--source-path", path.as_str(), "--start", "1", "--end", "1"]).await?;
+        assert_eq!(code_of(&data["frames"][0]["frame_file_path"])?, 1000, "{name}");
+        let id = data["frames"][0]["id"].as_str().unwrap_or_default();
+        assert!(id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte)), "{id}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_cannot_be_done_is_told_by_a_code() -> Result<()> {
     let desk = Desk::with_a_film()?;
     for (line, wanted) in [
         (&["probe", "--video-id", "vid_ffffffffffffffff"][..], "SourceNotFound"),
         (&["ensure-source", "--video-id", "vid_ffffffffffffffff"], "SourceNotFound"),
         (&["probe", "--source-path", "/nowhere/film.mp4"], "SourceNotFound"),
+        (&["probe", "--source-path", "-a film.mp4"], "SourceNotFound"),
+        (&["read-image", "--path", "-v"], "ImageNotFound"),
         (&["probe", "--video-id", "../videos/x"], "BadRequest"),
         (&["ensure-source", "--video-id", "a/../b"], "BadRequest"),
         (&["extract-frames", "--video-id", ID, "--fps", "0"], "BadRequest"),

@@ -139,6 +139,19 @@ async fn a_video_is_looked_at_once_and_fetched() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_title_is_never_a_file_name_nor_a_word_of_a_command() -> Result<()> {
+    let station = Station::new()?;
+    let title = "../../a: b %(id)s --exec | ;\n===AMBIENT_RESULT===";
+    station.page("title", title.into())?;
+    station.film("mp4", &film().h264(&[]))?;
+    let downloaded = station.fetch(&|_progress| {}).await?;
+    assert_eq!(downloaded.info().title.as_deref(), Some(title));
+    assert!(downloaded.path().starts_with(station.folder.join("work")), "{}", downloaded.path());
+    assert!(!station.calls().iter().flatten().any(|word| word.contains("a: b")));
+    Ok(())
+}
+
+#[tokio::test]
 async fn yt_dlp_knows_nothing_of_the_hosts_home() -> Result<()> {
     let station = Station::new()?;
     station.film("mp4", &film().h264(&[]))?;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ambient_ctl::commands::{completions, health};
+use ambient_ctl::commands::{completions, config, health, install, lifecycle, logs, open, status, uninstall, version};
 use ambient_media::sub::MediaCommand;
 use clap::CommandFactory as _;
 
@@ -53,6 +53,38 @@ pub(crate) enum Command {
         `message`. Logs and progress go to stderr. Exit code: 0 done, 1 not done. Settings are those of the engine."
     )]
     Media(MediaCommand),
+    /// Installs Ambient on this machine's Docker, or brings an installation up to date
+    #[command(after_help = "Examples:\n  ambientctl install\n  AMBIENT_LLM_KEY=… ambientctl install --yes\n\n\
+        The installation is in `--dir DIR`, else in AMBIENT_DIR, else in ~/.ambient. Keys, secrets, comments and the\n\
+        override of an earlier installation are kept. Exit code: 3 when Docker cannot be reached.")]
+    Install(install::Args),
+    /// Shows what runs, whether it is well, and whether it is what the files say
+    #[command(after_help = "Exit code: 0 all is well, 1 something is not, 3 Docker cannot be reached.")]
+    Status(status::Args),
+    /// Prints what the services say
+    #[command(after_help = "Examples:\n  ambientctl logs\n  ambientctl logs --follow --tail 20 engine")]
+    Logs(logs::Args),
+    /// Makes the stack what the files say, and waits until it is healthy
+    Start(lifecycle::StartArgs),
+    /// Stops services; containers and data stay
+    Stop(lifecycle::StopArgs),
+    /// Stops services and starts them again
+    Restart(lifecycle::RestartArgs),
+    /// Pulls the images anew and makes what changed anew
+    Update(lifecycle::UpdateArgs),
+    /// Opens the engine's page in a browser
+    Open(open::Args),
+    /// Prints the versions of this program and of the installation
+    Version(version::Args),
+    /// Removes the containers; with --purge the data and the files too
+    Uninstall(uninstall::Args),
+    /// Shows and changes what an installation is set to
+    #[command(after_help = "Examples:\n  ambientctl config show\n  ambientctl config get LLM_BASE_URL\n  \
+        ambientctl config set LLM_BASE_URL=http://127.0.0.1:8000/v1\n  ambientctl config set LLM_API_KEY -  < key\n  \
+        ambientctl config render --format json\n\n\
+        The files are those of `--dir DIR`, else of AMBIENT_DIR, else of ~/.ambient. A change is applied to the running\n\
+        stack, and taken back when the stack does not become healthy with it.")]
+    Config(config::Args),
     /// Prints the completion script of a shell
     #[command(
         after_help = "Example:\n  ambientctl completions bash > ~/.local/share/bash-completion/completions/ambientctl"

@@ -37,20 +37,52 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(words: Cli, printer: Printer) -> Result<Exit, Failure> {
+    use ambient_ctl::commands;
+    use cli::Command;
+
+    // The files of an installation are its own; `.env` of the working directory is read for the engine alone.
     match words.command {
-        cli::Command::Serve(args) => {
+        Command::Serve(args) => {
             let environment = process_environment::take(args.env_file.as_deref())?;
             serve::run(&args, &environment, printer)
         }
-        cli::Command::Health(args) => {
+        Command::Health(args) => {
             let environment = process_environment::take(None)?;
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .map_err(|error| Failure::new(Exit::Internal, error))?;
-            runtime.block_on(ambient_ctl::commands::health::run(&args, &environment, &printer))
+            wait_for(commands::health::run(&args, &environment, &printer))
         }
-        cli::Command::Media(command) => Ok(media::run(command, printer)),
-        cli::Command::Completions(args) => Ok(ambient_ctl::commands::completions::run(&args, Cli::words(), &printer)),
+        Command::Media(command) => Ok(media::run(command, printer)),
+        Command::Install(args) => {
+            wait_for(commands::install::run(&args, &process_environment::without_file(), printer))
+        }
+        Command::Status(args) => wait_for(commands::status::run(&args, &process_environment::without_file(), printer)),
+        Command::Logs(args) => wait_for(commands::logs::run(&args, &process_environment::without_file(), printer)),
+        Command::Start(args) => {
+            wait_for(commands::lifecycle::start(&args, &process_environment::without_file(), printer))
+        }
+        Command::Stop(args) => {
+            wait_for(commands::lifecycle::stop(&args, &process_environment::without_file(), printer))
+        }
+        Command::Restart(args) => {
+            wait_for(commands::lifecycle::restart(&args, &process_environment::without_file(), printer))
+        }
+        Command::Update(args) => {
+            wait_for(commands::lifecycle::update(&args, &process_environment::without_file(), printer))
+        }
+        Command::Uninstall(args) => {
+            wait_for(commands::uninstall::run(&args, &process_environment::without_file(), printer))
+        }
+        Command::Config(args) => wait_for(commands::config::run(&args, &process_environment::without_file(), &printer)),
+        Command::Open(args) => commands::open::run(&args, &process_environment::without_file(), printer),
+        Command::Version(args) => Ok(commands::version::run(&args, &process_environment::without_file(), printer)),
+        Command::Completions(args) => Ok(commands::completions::run(&args, Cli::words(), &printer)),
     }
+}
+
+/// Runs a command that waits for others. One thread is enough: none of them computes.
+fn wait_for(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Internal, error))?;
+    runtime.block_on(command)
 }

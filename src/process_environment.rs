@@ -24,6 +24,12 @@ pub(crate) fn take(named: Option<&Path>) -> Result<Environment, Failure> {
     Ok(Environment { variables, env_file: Some(env_file) })
 }
 
+/// The environment as it is, for commands whose files are those of an installation: `.env` of the working directory is no
+/// matter of theirs.
+pub(crate) fn without_file() -> Environment {
+    Environment { variables: std::env::vars_os().collect(), env_file: None }
+}
+
 #[expect(unsafe_code, reason = "`set_var` is unsound beside threads; `main` calls this before it starts any")]
 #[expect(clippy::disallowed_methods, reason = "the one place that changes the environment, first of all")]
 fn export(name: &str, value: &str) {

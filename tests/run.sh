@@ -3,8 +3,8 @@
 #
 #     ./tests/run.sh
 #
-# Installs what the tests need (Debian's ffmpeg, PostgreSQL, Redis and mold; cargo-nextest; Python packages in folders of
-# their own), starts PostgreSQL and Redis for this run, checks and tests the workspace, then drives the release binary with
+# Installs what the tests need (Debian's ffmpeg, PostgreSQL, Redis, Docker and mold; cargo-nextest; Python packages in
+# folders of their own), starts PostgreSQL, Redis and, where none answers, Docker for this run, checks and tests the workspace, then drives the release binary with
 # the official SDK, a fuzzer, the documents and the quickstart. Ends with `N passed, N failed`, leaves nothing running.
 # STEPS=pattern runs only the steps whose names match this extended regular expression.
 set -euo pipefail
@@ -15,7 +15,7 @@ test_cache=${XDG_CACHE_HOME:-$HOME/.cache}/ambient-tests
 work=$(mktemp -d "${TMPDIR:-/tmp}/ambient-tests.XXXXXX")
 mkdir -p "$test_cache"
 
-for part in report packages services engine; do
+for part in report packages services docker engine; do
     # shellcheck source=/dev/null
     . "$root/tests/lib/$part.sh"
 done
@@ -23,6 +23,7 @@ done
 clean_up() {
     local status=$?
     trap - EXIT
+    stop_docker
     stop_redis
     stop_postgres
     rm -rf "$work"
@@ -164,6 +165,7 @@ maybe() { if chosen "$1"; then step "$@"; fi; }
 say "What the tests need"
 install_packages
 install_rust_tools
+install_compose
 if command -v mold >/dev/null; then
     export RUSTFLAGS="${RUSTFLAGS:--C link-arg=-fuse-ld=mold}"
 fi
@@ -173,6 +175,7 @@ clip=$work/clip.mp4
 examples/sample_video.sh "$clip"
 start_postgres
 start_redis
+start_docker
 
 maybe "scripts parse" scripts_parse
 maybe "format" cargo fmt --all -- --check

@@ -51,6 +51,12 @@ impl Environment {
         }
     }
 
+    /// A variable of the process, if it is set and is text.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        let found = self.variables.iter().find(|(found, _)| found.to_str() == Some(name));
+        found.and_then(|(_, value)| value.to_str()).map(str::to_owned)
+    }
+
     /// The file to read settings from: the one that was named, which has to be there, else `.env` of the working directory.
     ///
     /// # Errors

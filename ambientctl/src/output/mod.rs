@@ -5,7 +5,9 @@
 mod exit;
 mod failure;
 mod printer;
+mod progress;
 
 pub use exit::Exit;
 pub use failure::Failure;
 pub use printer::Printer;
+pub use progress::Progress;

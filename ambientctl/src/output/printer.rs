@@ -33,6 +33,13 @@ impl Printer {
         }
     }
 
+    /// Something to know on the way; no data and no trouble.
+    pub fn note(&self, text: &str) {
+        if !self.quiet {
+            to_stderr(&format!("{text}\n"));
+        }
+    }
+
     /// Why the command failed. With `--json` it is the command's one document, on stdout like every other.
     pub fn failure(&self, failure: &Failure) {
         if self.json {

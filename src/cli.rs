@@ -59,24 +59,32 @@ pub(crate) enum Command {
         override of an earlier installation are kept. Exit code: 3 when Docker cannot be reached.")]
     Install(install::Args),
     /// Shows what runs, whether it is well, and whether it is what the files say
-    #[command(after_help = "Exit code: 0 all is well, 1 something is not, 3 Docker cannot be reached.")]
+    #[command(after_help = "Examples:\n  ambientctl status\n  ambientctl status --json\n\n\
+        Exit code: 0 all is well, 1 something is not, 3 Docker cannot be reached.")]
     Status(status::Args),
     /// Prints what the services say
     #[command(after_help = "Examples:\n  ambientctl logs\n  ambientctl logs --follow --tail 20 engine")]
     Logs(logs::Args),
     /// Makes the stack what the files say, and waits until it is healthy
+    #[command(after_help = "Example:\n  ambientctl start --timeout 300")]
     Start(lifecycle::StartArgs),
     /// Stops services; containers and data stay
+    #[command(after_help = "Examples:\n  ambientctl stop\n  ambientctl stop engine")]
     Stop(lifecycle::StopArgs),
     /// Stops services and starts them again
+    #[command(after_help = "Examples:\n  ambientctl restart\n  ambientctl restart engine")]
     Restart(lifecycle::RestartArgs),
     /// Pulls the images anew and makes what changed anew
+    #[command(after_help = "Example:\n  ambientctl update")]
     Update(lifecycle::UpdateArgs),
     /// Opens the engine's page in a browser
+    #[command(after_help = "Examples:\n  ambientctl open\n  ambientctl open --print")]
     Open(open::Args),
     /// Prints the versions of this program and of the installation
+    #[command(after_help = "Example:\n  ambientctl version --json")]
     Version(version::Args),
     /// Removes the containers; with --purge the data and the files too
+    #[command(after_help = "Examples:\n  ambientctl uninstall\n  ambientctl uninstall --purge")]
     Uninstall(uninstall::Args),
     /// Shows and changes what an installation is set to
     #[command(after_help = "Examples:\n  ambientctl config show\n  ambientctl config get LLM_BASE_URL\n  \

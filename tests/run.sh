@@ -153,6 +153,20 @@ quickstart() {
     [ "$before" = "$after" ] || { printf 'left running:\n%s\n' "$after" >&2; return 1; }
 }
 
+# The install script alone, then a whole life of an installation on Docker.
+install_script() {
+    BINARY=$binary installer/release.sh "$work/release"
+    mkdir -p "$work/install-script"
+    counted python3 tests/installer/script.py "$work/release" "$work/install-script"
+}
+
+installation() {
+    export DOCKER_HOST=unix://$AMBIENT_TEST_DOCKER
+    tests/installer/images.sh "$binary" "$test_cache/docker-packages"
+    mkdir -p "$work/installation"
+    counted tests/installer/journey.sh "$binary" "$work/installation"
+}
+
 processes_of_quickstart() {
     ps -eo pid,args | grep -E 'ambient-quickstart|stand_in_model|ambientctl serve --port 0' | grep -v grep || true
 }
@@ -193,5 +207,7 @@ if [ "$step_status" = 0 ]; then
     maybe "fuzzing the API: no 5xx" fuzz
     maybe "the seed's scripts and the documents' commands" documents
     maybe "quickstart, twice" quickstart
+    maybe "the install script" install_script
+    maybe "an installation, from the first line to the last" installation
 fi
 report

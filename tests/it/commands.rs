@@ -9,7 +9,23 @@ use crate::binary::{Serving, ambientctl, told};
 #[test]
 fn every_command_has_help_with_an_example() {
     let home = tempfile::tempdir().unwrap();
-    for words in [&["--help"][..], &["serve", "--help"], &["health", "--help"], &["completions", "--help"]] {
+    for words in [
+        &["--help"][..],
+        &["serve", "--help"],
+        &["install", "--help"],
+        &["status", "--help"],
+        &["logs", "--help"],
+        &["start", "--help"],
+        &["stop", "--help"],
+        &["restart", "--help"],
+        &["update", "--help"],
+        &["open", "--help"],
+        &["version", "--help"],
+        &["uninstall", "--help"],
+        &["config", "--help"],
+        &["health", "--help"],
+        &["completions", "--help"],
+    ] {
         let output = ambientctl(home.path()).args(words).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{words:?}");
@@ -34,7 +50,7 @@ fn completions_know_every_command() {
         let output = ambientctl(home.path()).args(["completions", shell]).output().unwrap();
         let script = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success());
-        for word in ["serve", "health", "completions", "no-migrate"] {
+        for word in ["serve", "health", "completions", "config", "install", "uninstall", "no-migrate", "no-rollback"] {
             assert!(script.contains(word), "`{word}` is not in the script for {shell}");
         }
     }

@@ -8,6 +8,7 @@ Fences and what becomes of them:
     sh background     started and left running; its first line on stdout is awaited
     python            run in one Python that all blocks of a document share
     text output       what the block before printed on stdout has to look like this; `…` stands for anything
+    sh installed      not run here: it is for an installation on Docker, and tests/installer/journey.sh has its like
     json, mermaid, …  not run
 A block that the reader would run and that is run by another step of the tests stands in ELSEWHERE.
 Prints `ok` or `FAIL` a block, then `N passed, N failed`.
@@ -27,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ELSEWHERE = {"./examples/quickstart.sh": "a step of its own", "./tests/run.sh": "this very run"}
-NOT_RUN = {"", "json", "text", "mermaid", "http", "toml", "yaml", "ini"}
+NOT_RUN = {"", "sh installed", "nginx", "json", "text", "mermaid", "http", "toml", "yaml", "ini"}
 BLOCK_SECONDS = 120
 FIRST_LINE_SECONDS = 30
 FENCE = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```[ ]*$", re.MULTILINE | re.DOTALL)

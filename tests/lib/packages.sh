@@ -32,6 +32,7 @@ missing_packages() {
     command -v docker >/dev/null && command -v dockerd >/dev/null || echo docker.io
     command -v iptables >/dev/null || echo iptables
     command -v busybox >/dev/null || echo busybox-static
+    command -v debootstrap >/dev/null || echo debootstrap
     command -v ip >/dev/null || echo iproute2
     command -v unshare >/dev/null && command -v setsid >/dev/null || echo util-linux
 }

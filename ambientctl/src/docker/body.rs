@@ -47,6 +47,14 @@ pub(super) fn body(
     } else {
         (endpoints[..1].to_vec(), endpoints[1..].to_vec())
     };
+    if !all_networks_at_once && typed.healthcheck.as_ref().is_some_and(|check| check.start_interval.is_some()) {
+        // Older engines would pass it over, and Docker Compose refuses it there.
+        return Err(DockerError::Value {
+            service: service.name.clone(),
+            key: "healthcheck.start_interval".to_owned(),
+            problem: "needs Docker Engine 25 or later".to_owned(),
+        });
+    }
     let mode = typed.network_mode.clone().or_else(|| endpoints.first().map(|(name, _)| name.clone()));
     let body = ContainerCreateBody {
         hostname: typed.hostname.clone(),

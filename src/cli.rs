@@ -54,6 +54,7 @@ pub(crate) enum Command {
     )]
     Media(MediaCommand),
     /// Installs Ambient on this machine's Docker, or brings an installation up to date
+    #[command(disable_version_flag = true)] // its own `--version` says which release
     #[command(after_help = "Examples:\n  ambientctl install\n  AMBIENT_LLM_KEY=… ambientctl install --yes\n\n\
         The installation is in `--dir DIR`, else in AMBIENT_DIR, else in ~/.ambient. Keys, secrets, comments and the\n\
         override of an earlier installation are kept. Exit code: 3 when Docker cannot be reached.")]

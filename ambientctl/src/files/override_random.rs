@@ -156,8 +156,18 @@ fn lines_gone(old: &str, new: &str) -> Vec<String> {
 
 #[test]
 fn thousands_of_edits_leave_every_other_line_as_it_was() {
+    edits_leave_every_other_line_as_it_was(0..1_250);
+}
+
+/// In two halves, so that two processors share the work.
+#[test]
+fn thousands_more_leave_every_other_line_as_it_was() {
+    edits_leave_every_other_line_as_it_was(1_250..2_500);
+}
+
+fn edits_leave_every_other_line_as_it_was(seeds: std::ops::Range<u64>) {
     let (mut done, mut refused) = (0, Vec::new());
-    for seed in 0..2_500_u64 {
+    for seed in seeds {
         let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
         let text = file(&mut dice);
         let entry = [Entry::PassedOn, Entry::Literal("it's $5: #x"), Entry::Gone][dice.roll(3)];
@@ -178,7 +188,11 @@ fn thousands_of_edits_leave_every_other_line_as_it_was() {
             Entry::Literal(_) => Found::Text("it's $$5: #x".to_owned()),
             Entry::Gone => Found::Nothing,
         };
-        assert_eq!(found(&new, "engine", "KEY").unwrap(), expected, "seed {seed}:\n{text}\nbecame:\n{new}");
+        assert_eq!(
+            found(&new, "engine", "KEY").expect("what was edited can be read"),
+            expected,
+            "seed {seed}:\n{text}\nbecame:\n{new}"
+        );
         // At most the one line that holds the key, or the brackets that it went into.
         let gone = lines_gone(&text, &new);
         assert!(gone.len() <= 1, "seed {seed}: {gone:?}\n{text}\nbecame:\n{new}");
@@ -194,8 +208,12 @@ fn thousands_of_edits_leave_every_other_line_as_it_was() {
                 "seed {seed}"
             );
         }
-        assert_eq!(edited(&new, "engine", "KEY", entry).unwrap(), new, "seed {seed}: a second time");
+        assert_eq!(
+            edited(&new, "engine", "KEY", entry).expect("what was edited can be edited"),
+            new,
+            "seed {seed}: a second time"
+        );
     }
-    assert!(done > 1_800, "only {done} were done");
-    assert!(refused.len() < 100, "{} refused, such as {}", refused.len(), refused[0]);
+    assert!(done > 900, "only {done} were done");
+    assert!(refused.len() < 50, "{} refused, such as {}", refused.len(), refused[0]);
 }

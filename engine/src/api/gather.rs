@@ -79,6 +79,8 @@ where
             if let Some(before) = before {
                 before.await;
             }
+            // Those who were answered just now may ask again at once: they are let in first.
+            tokio::task::yield_now().await;
             let keys = gather.begin();
             Arc::new((gather.reader)(keys).await)
         };

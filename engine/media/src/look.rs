@@ -36,12 +36,18 @@ const BEFORE_NANOS: [i128; 4] = [0, 2_000_000_000, 15_000_000_000, 120_000_000_0
 impl Media {
     /// The facts of a file with pictures; anything else is [`MediaError::Refused`].
     pub(crate) async fn facts(&self, source: &Source, stop: &CancellationToken) -> Result<Arc<Facts>, MediaError> {
-        let opened = Opened::open(source).await?;
-        if let Some(facts) = self.memory().recall(&opened.identity) {
-            return Ok(facts);
+        let opened = tokio::select! {
+            biased;
+            () = stop.cancelled() => return Err(MediaError::Cancelled),
+            opened = self.open(source) => opened?,
+        };
+        if let Some(known) = self.memory().recall(&opened.identity) {
+            return Ok(if opened.is_copy() { Arc::new(Facts { opened, ..Facts::clone(&known) }) } else { known });
         }
         let facts = Arc::new(self.find_out(opened, stop).await?);
-        self.memory().keep(&facts);
+        // What is remembered of a copy must not keep the copy from making room for another one.
+        let remembered = facts.opened.released().map(|opened| Arc::new(Facts { opened, ..Facts::clone(&facts) }));
+        self.memory().keep(remembered.as_ref().unwrap_or(&facts));
         Ok(facts)
     }
 

@@ -13,7 +13,9 @@ use crate::exec::{Executor, Finished, Job};
 use crate::facts::{Facts, Memory};
 use crate::header::bad_answer;
 use crate::limits::Limits;
+use crate::objects::{ObjectKey, ObjectStore};
 use crate::probe::{Acceptance, Probe, Rate, Refusal, Size, Versions, VideoTrack};
+use crate::remote::{BucketReading, Remote};
 use crate::source::Source;
 use crate::time::MediaTime;
 
@@ -34,11 +36,34 @@ struct Shared {
     executor: Executor,
     memory: Memory,
     cores: usize,
+    remote: Option<Remote>,
 }
 
 impl Media {
-    /// Starts nothing; the programs are looked for when they are needed.
+    /// Starts nothing; the programs are looked for when they are needed. Sources are files; see [`Self::with_bucket`].
     pub fn new(config: MediaConfig) -> Self {
+        Self::assemble(config, None)
+    }
+
+    /// The same with a bucket, whose objects can be sources. Starts nothing and opens no connection.
+    ///
+    /// # Errors
+    ///
+    /// When the system has no usable TLS.
+    pub fn with_bucket(config: MediaConfig, bucket: BucketReading) -> Result<Self, MediaError> {
+        Ok(Self::assemble(config, Some(Remote::new(bucket)?)))
+    }
+
+    /// The bucket, if there is one.
+    pub fn objects(&self) -> Option<&ObjectStore> {
+        self.shared.remote.as_ref().map(Remote::store)
+    }
+
+    pub(crate) fn remote(&self, key: &ObjectKey) -> Result<&Remote, MediaError> {
+        self.shared.remote.as_ref().ok_or_else(|| MediaError::NoBucket { key: key.clone() })
+    }
+
+    fn assemble(config: MediaConfig, remote: Option<Remote>) -> Self {
         let limits = Limits {
             cpu_seconds: config.cpu_seconds,
             memory_bytes: Some(config.memory_bytes),
@@ -46,7 +71,7 @@ impl Media {
         };
         let executor = Executor::new(config.concurrency, config.wall_limit, limits, config.stderr_tail_bytes);
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        Self { shared: Arc::new(Shared { config, executor, memory: Memory::default(), cores }) }
+        Self { shared: Arc::new(Shared { config, executor, memory: Memory::default(), cores, remote }) }
     }
 
     /// What the programs call themselves.
@@ -84,8 +109,7 @@ impl Media {
     ///
     /// When the file cannot be read, a program fails for reasons of its own, or `stop` fires.
     pub async fn probe(&self, source: &Source, stop: &CancellationToken) -> Result<Probe, MediaError> {
-        let Source::File(path) = source;
-        let size_bytes = fs_err::tokio::metadata(path).await.map_err(MediaError::file("look at the source"))?.len();
+        let size_bytes = self.size_bytes(source).await?;
         let facts = match self.facts(source, stop).await {
             Ok(facts) => facts,
             Err(MediaError::Refused { refusal, .. }) => return Ok(refused(size_bytes, refusal)),
@@ -141,7 +165,7 @@ impl Media {
         stop: &CancellationToken,
     ) -> Result<Finished, MediaError> {
         let job = Job { program: &self.config().ffmpeg, args, folder, stdout_limit_bytes: LISTING_LIMIT_BYTES };
-        self.shared.executor.run(job, stop).await
+        self.run(job, stop).await
     }
 
     pub(crate) async fn ffprobe(&self, args: Vec<String>, stop: &CancellationToken) -> Result<Finished, MediaError> {
@@ -151,7 +175,17 @@ impl Media {
             folder: Utf8Path::new("/"),
             stdout_limit_bytes: LISTING_LIMIT_BYTES,
         };
-        self.shared.executor.run(job, stop).await
+        self.run(job, stop).await
+    }
+
+    /// A program takes a source that breaks off on its way from the bucket for a short one; here it is the error that it is.
+    async fn run(&self, job: Job<'_>, stop: &CancellationToken) -> Result<Finished, MediaError> {
+        let Some(remote) = &self.shared.remote else { return self.shared.executor.run(job, stop).await };
+        let watch = remote.watch(&job.args);
+        match self.shared.executor.run(job, stop).await {
+            Err(MediaError::Cancelled) => Err(MediaError::Cancelled),
+            finished => watch.verdict().and(finished),
+        }
     }
 }
 

@@ -23,10 +23,11 @@ pub(crate) enum Seek {
     To(i128),
 }
 
-/// What guards a file of a stranger, in front of each `-i`: one demuxer, chosen by us, that reaches files and pipes and nothing else.
+/// What guards a file of a stranger, in front of each `-i`: one demuxer, chosen by us, that reaches what it needs to read the source and nothing
+/// else.
 pub(crate) fn guarded(opened: &Opened) -> Vec<String> {
     let demuxer = opened.container.demuxer();
-    words(&["-protocol_whitelist", "file,pipe", "-format_whitelist", demuxer, "-f", demuxer])
+    words(&["-protocol_whitelist", opened.protocols(), "-format_whitelist", demuxer, "-f", demuxer])
 }
 
 /// The start of every ffmpeg call on a source: the file from `seek` on, with its own time stamps.

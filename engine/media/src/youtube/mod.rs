@@ -237,7 +237,7 @@ impl Youtube {
             return Ok((path, probe));
         }
         let facts = self.media.facts(&Source::File(path.clone()), stop).await?;
-        let opened = Opened::open(&Source::File(path.clone())).await?;
+        let opened = Opened::file(&path).await?;
         let args = remux::args(&opened, facts.video.index, self.media.config().max_pixels);
         let finished = self.media.ffmpeg(args, workspace.path(), stop).await?;
         let remuxed = workspace.file(remux::OUTPUT);

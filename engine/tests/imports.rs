@@ -48,7 +48,7 @@ impl Works {
         let media = Media::new(ambient_engine::backend::inprocess::media_config(&place.settings));
         let (store, clock) = (Arc::clone(&place.store), Clock::system());
         let uploads =
-            Uploads::new(&folder, 1 << 30, media.clone(), Arc::clone(&store), Arc::clone(&broker), clock.clone())
+            Uploads::new(&folder, 1 << 30, media.clone(), Arc::clone(&store), Arc::clone(&broker), clock.clone(), None)
                 .expect("a writable folder");
         let mut config = IngestConfig::from_settings(&place.settings);
         config.first_retry = Duration::from_millis(10);

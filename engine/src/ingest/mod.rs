@@ -3,6 +3,7 @@
 //! Each file goes through independent stages, each with its own status and its own retries: the source, then the
 //! description. Workers take files from the broker's queue; a sweep finds those whose job was lost.
 
+pub mod copies;
 mod description;
 pub mod form;
 mod hash;

@@ -175,7 +175,7 @@ pub async fn start(settings: Settings, listener: TcpListener) -> Result<Engine, 
         lifecycle.draining().clone(),
         lifecycle.aborting().clone(),
     );
-    let mut app = App::new(AppParts {
+    let app = App::new(AppParts {
         settings: Arc::clone(&settings),
         store: Arc::clone(&store),
         broker: Arc::clone(&broker),
@@ -186,13 +186,6 @@ pub async fn start(settings: Settings, listener: TcpListener) -> Result<Engine, 
         uploads: uploads.clone(),
         secrets,
     });
-
-    if let Some(bucket) = bucket.clone() {
-        app.ready = app.ready.with("bucket", move || {
-            let bucket = bucket.clone();
-            async move { Ok(bucket.ping().await?) }
-        });
-    }
 
     lifecycle.spawn_service("cut-off runs", |draining| sessions.recover_runs(draining));
     ingest::start(

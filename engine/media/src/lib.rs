@@ -31,6 +31,8 @@ mod look;
 mod media;
 pub mod objects;
 mod probe;
+mod queue;
+mod slots;
 mod source;
 pub mod sub;
 mod time;

@@ -64,6 +64,14 @@ fn number(field: &str) -> Option<i64> {
     field.trim().parse().ok()
 }
 
+/// Whether two pictures have the same time: where times were worked out, a wrong guess has taken another picture's.
+pub(crate) fn has_clashes(stamps: &[Stamp], stream: u32) -> bool {
+    let own = stamps.iter().filter(|stamp| stamp.stream == stream && !stamp.is_hidden);
+    let mut shown: Vec<i64> = own.filter_map(|stamp| stamp.shown).collect();
+    shown.sort_unstable();
+    shown.windows(2).any(|pair| pair[0] == pair[1])
+}
+
 /// The pictures of one stretch, in the order in which they are shown.
 ///
 /// Invariant: `shown` ascends without doubles; every picture of the file between the first and the last entry is in it.
@@ -185,6 +193,15 @@ mod tests {
         assert_eq!(middle.between(i64::MIN, i64::MAX), [200, 210]);
         let whole = Index::build(&parse_packets(leading), 0, true).unwrap();
         assert_eq!(whole.between(i64::MIN, i64::MAX), [180, 190, 200, 210]);
+    }
+
+    #[test]
+    fn times_that_two_pictures_share_are_seen() {
+        assert!(!has_clashes(&parse_packets(PACKETS), 0));
+        // As a program stream looks where the order of its pictures was guessed wrong; the sound has times of its own.
+        let guessed = b"0,14400,3600,3600,9,K_\n0,7200,7200,3600,9,__\n0,7200,10800,3600,9,__\n1,3600,3600,2160,9,K_\n";
+        assert!(has_clashes(&parse_packets(guessed), 0));
+        assert!(!has_clashes(&parse_packets(guessed), 1));
     }
 
     #[test]

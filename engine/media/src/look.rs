@@ -235,7 +235,8 @@ impl Media {
             packets = self.packets(opened, &Clock::Generated, None, Stretch::WHOLE, stop).await?;
             video.clock = Clock::Generated;
         }
-        if lacks_times(&packets) || (is_packed && video.has_reordering) {
+        let is_wrong = video.has_reordering && (is_packed || index::has_clashes(&packets, video.index));
+        if is_wrong || lacks_times(&packets) {
             video.clock = Clock::Counted(Arc::new(self.count(opened, video, &packets, stop).await?));
         }
         // Where only decoding times are stored, the decoder's delay is counted as time. The first picture belongs to the first sound.

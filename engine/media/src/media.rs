@@ -11,7 +11,7 @@ use crate::config::MediaConfig;
 use crate::error::MediaError;
 use crate::exec::{Executor, Finished, Job};
 use crate::facts::{Facts, Memory};
-use crate::header::bad_answer;
+use crate::header::{Clock, bad_answer};
 use crate::limits::Limits;
 use crate::objects::{ObjectKey, ObjectStore};
 use crate::probe::{Acceptance, Probe, Rate, Refusal, Size, Versions, VideoTrack};
@@ -28,6 +28,8 @@ const WORD_LIMIT_BYTES: usize = 64 << 10;
 #[derive(Clone, Debug)]
 pub struct Media {
     shared: Arc<Shared>,
+    /// In whose name children are started.
+    caller: Arc<str>,
 }
 
 #[derive(Debug)]
@@ -71,7 +73,15 @@ impl Media {
         };
         let executor = Executor::new(config.concurrency, config.wall_limit, limits, config.stderr_tail_bytes);
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        Self { shared: Arc::new(Shared { config, executor, memory: Memory::default(), cores, remote }) }
+        let shared = Arc::new(Shared { config, executor, memory: Memory::default(), cores, remote });
+        Self { shared, caller: Arc::from("") }
+    }
+
+    /// The same, in the name of a session or of another caller. When all children that may run are running, turns go to the callers in rotation, so that
+    /// one with many requests does not keep the others waiting.
+    #[must_use]
+    pub fn for_caller(&self, caller: &str) -> Self {
+        Self { shared: Arc::clone(&self.shared), caller: Arc::from(caller) }
     }
 
     /// What the programs call themselves.
@@ -88,7 +98,7 @@ impl Media {
                 folder: Utf8Path::new("/"),
                 stdout_limit_bytes: WORD_LIMIT_BYTES,
             };
-            let finished = self.shared.executor.run(job, &never).await?.succeeded(program)?;
+            let finished = self.shared.executor.run(job, &self.caller, &never).await?.succeeded(program)?;
             let banner = String::from_utf8_lossy(&finished.stdout).into_owned();
             // "ffmpeg version 5.1.9-0+deb12u1 Copyright (c) …"
             let mut banner_words = banner.split_whitespace();
@@ -124,7 +134,7 @@ impl Media {
 
     /// Decodes the first picture that decodes at all, and drops it.
     async fn decode_one(&self, facts: &Facts, stop: &CancellationToken) -> Result<Option<Refusal>, MediaError> {
-        let mut args = input(&facts.opened, Seek::Beginning, 1, self.config().max_pixels);
+        let mut args = input(&facts.opened, &Clock::Stored, Seek::Beginning, 1, self.config().max_pixels);
         args.extend(words(&[
             "-map",
             &format!("0:{}", facts.video.index),
@@ -180,9 +190,10 @@ impl Media {
 
     /// A program takes a source that breaks off on its way from the bucket for a short one; here it is the error that it is.
     async fn run(&self, job: Job<'_>, stop: &CancellationToken) -> Result<Finished, MediaError> {
-        let Some(remote) = &self.shared.remote else { return self.shared.executor.run(job, stop).await };
+        let executor = &self.shared.executor;
+        let Some(remote) = &self.shared.remote else { return executor.run(job, &self.caller, stop).await };
         let watch = remote.watch(&job.args);
-        match self.shared.executor.run(job, stop).await {
+        match executor.run(job, &self.caller, stop).await {
             Err(MediaError::Cancelled) => Err(MediaError::Cancelled),
             finished => watch.verdict().and(finished),
         }

@@ -248,6 +248,11 @@ impl InProcess {
         }
     }
 
+    /// Media work in the name of this session, so that sessions take turns.
+    fn media_of(&self, target: &Target) -> Media {
+        self.media.for_caller(target.session.as_str())
+    }
+
     /// What a media error means for the model. What only the operator can use goes to the log.
     fn told(&self, error: &MediaError) -> BackendError {
         let short = |text: &str| {
@@ -319,7 +324,8 @@ impl MediaBackend for InProcess {
             (wish.max_dimension, wish.max_size_bytes, wish.crf),
         );
         let make = || async {
-            let clip = self.media.clip(&found.source, &spec, stop).await.map_err(|error| self.told(&error))?;
+            let clip =
+                self.media_of(target).clip(&found.source, &spec, stop).await.map_err(|error| self.told(&error))?;
             let facts = ClipFacts {
                 start: clip.start.as_secs_f64(),
                 end: clip.end.as_secs_f64(),
@@ -348,7 +354,7 @@ impl MediaBackend for InProcess {
         let end = if let Some(end) = wish.end.or(found.duration) {
             end
         } else {
-            let probe = self.media.probe(&found.source, stop).await.map_err(|error| self.told(&error))?;
+            let probe = self.media_of(target).probe(&found.source, stop).await.map_err(|error| self.told(&error))?;
             probe.duration.as_secs_f64()
         };
         let spec = FramesSpec {
@@ -368,7 +374,8 @@ impl MediaBackend for InProcess {
             (wish.max_frames, wish.max_dimension, JPEG_QUALITY),
         );
         let make = || async {
-            let taken = self.media.frames(&found.source, &spec, stop).await.map_err(|error| self.told(&error))?;
+            let taken =
+                self.media_of(target).frames(&found.source, &spec, stop).await.map_err(|error| self.told(&error))?;
             let facts = FrameFacts {
                 times: taken.frames.iter().map(|frame| frame.timestamp.as_secs_f64()).collect(),
                 width: taken.size.width,
@@ -410,7 +417,8 @@ impl MediaBackend for InProcess {
         let drawn: Vec<_> = boxes.iter().map(|wish| (wish.corners, &wish.label)).collect();
         let key = ("annotated", &found.identity, time, (max_dimension, JPEG_QUALITY), drawn);
         let make = || async {
-            let made = self.media.annotate(&found.source, &spec, stop).await.map_err(|error| self.told(&error))?;
+            let made =
+                self.media_of(target).annotate(&found.source, &spec, stop).await.map_err(|error| self.told(&error))?;
             let boxes = made.marks.iter().map(|mark| mark.pixel_box);
             let facts = AnnotatedFacts {
                 time: made.timestamp.as_secs_f64(),
@@ -439,7 +447,8 @@ impl MediaBackend for InProcess {
         let key = ("image", identity_of(&path).await?, max_dimension, JPEG_QUALITY);
         let make = || async {
             let spec = ImageSpec { max_dim: Some(max_dimension), jpeg_quality: JPEG_QUALITY };
-            let picture = self.media.read_image(&path, &spec, stop).await.map_err(|error| self.told(&error))?;
+            let picture =
+                self.media_of(target).read_image(&path, &spec, stop).await.map_err(|error| self.told(&error))?;
             Ok((vec![Fresh { path: picture.path, extension: "jpg" }], (picture.width, picture.height)))
         };
         let folder = session_media(&target.session).join("images");

@@ -7,6 +7,7 @@ pub(crate) mod probe;
 pub(crate) mod remux;
 pub(crate) mod youtube;
 
+use crate::header::Clock;
 use crate::source::Opened;
 use crate::time::clock_seconds;
 
@@ -30,11 +31,17 @@ pub(crate) fn guarded(opened: &Opened) -> Vec<String> {
     words(&["-protocol_whitelist", opened.protocols(), "-format_whitelist", demuxer, "-f", demuxer])
 }
 
+/// Lets the demuxer fill in presentation times that the container does not store, where its parser knows the order of the pictures.
+pub(crate) fn generated(clock: &Clock) -> Vec<String> {
+    if matches!(clock, Clock::Generated) { words(&["-fflags", "+genpts"]) } else { Vec::new() }
+}
+
 /// The start of every ffmpeg call on a source: the file from `seek` on, with its own time stamps.
-pub(crate) fn input(opened: &Opened, seek: Seek, threads: usize, max_pixels: u64) -> Vec<String> {
+pub(crate) fn input(opened: &Opened, clock: &Clock, seek: Seek, threads: usize, max_pixels: u64) -> Vec<String> {
     let mut args = words(&["-hide_banner", "-nostdin", "-y", "-loglevel", "error", "-max_error_rate", "1"]);
     args.extend(["-threads".to_owned(), threads.to_string(), "-max_pixels".to_owned(), max_pixels.to_string()]);
     args.extend(guarded(opened));
+    args.extend(generated(clock));
     if let Seek::To(nanos) = seek {
         args.extend(words(&["-noaccurate_seek", "-seek_timestamp", "1", "-ss", &clock_seconds(nanos)]));
     }

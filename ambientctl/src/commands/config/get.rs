@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use ambient_settings::dotenv::Document;
 use ambient_settings::find;
 
 use super::stack::Stack;
-use super::{Dir, files_failure, variable};
+use super::{Dir, evaluated_env, files_failure};
 use crate::environment::Environment;
-use crate::files::{EditedFile, FilesError, Folder};
+use crate::files::{EditedFile, Folder};
 use crate::output::{Exit, Failure, Printer};
 
 /// Words of `ambientctl config get`.
@@ -47,13 +46,7 @@ pub(super) fn run(args: &Args, environment: &Environment, printer: Printer) -> R
 
 /// What `.env` says, with its references looked up as Compose would; else what a compose file says in so many words.
 pub(super) fn value(folder: &Folder, key: &str, environment: &Environment) -> Result<Option<String>, Failure> {
-    let path = folder.file(EditedFile::Env);
-    let text = folder.read(EditedFile::Env).map_err(files_failure)?.unwrap_or_default();
-    let failed = |error| files_failure(FilesError::Dotenv { path: path.clone(), error });
-    let evaluated = Document::parse(&text)
-        .and_then(|document| document.evaluate(&|name: &str| variable(environment, name)))
-        .map_err(failed)?;
-    if let Some(found) = evaluated.variables.get(key) {
+    if let Some(found) = evaluated_env(folder, environment)?.variables.get(key) {
         return Ok(Some(found.value.clone()));
     }
     literal(folder.path(), folder.read(EditedFile::Override).map_err(files_failure)?.as_deref(), key)

@@ -16,10 +16,12 @@ mod stack;
 mod tests;
 mod unset;
 
+use ambient_settings::dotenv::{Document, Evaluated};
 pub(in crate::commands) use assignments::is_secret;
 
 use super::place::{Dir, Engine, Timeout, files_failure, lock, tell_tightened};
 use crate::environment::Environment;
+use crate::files::{EditedFile, FilesError, Folder};
 use crate::output::{Exit, Failure, Printer};
 
 /// Words of `ambientctl config`.
@@ -77,6 +79,14 @@ pub async fn run(args: &Args, environment: &Environment, printer: &Printer) -> R
         Command::Render(args) => render::run(args, environment, printer),
         Command::Edit(args) => edit::run(args, environment, printer).await,
     }
+}
+
+/// What `.env` says, with its references looked up as Compose would; nothing where there is none.
+fn evaluated_env(folder: &Folder, environment: &Environment) -> Result<Evaluated, Failure> {
+    let text = folder.read(EditedFile::Env).map_err(files_failure)?.unwrap_or_default();
+    Document::parse(&text)
+        .and_then(|document| document.evaluate(&|name: &str| variable(environment, name)))
+        .map_err(|error| files_failure(FilesError::Dotenv { path: folder.file(EditedFile::Env), error }))
 }
 
 fn variable(environment: &Environment, name: &str) -> Option<String> {

@@ -1,14 +1,13 @@
 //! `ambientctl config show`: what is set, and where; secrets hidden.
 
 use ambient_settings::catalogue;
-use ambient_settings::dotenv::Document;
 use serde_json::json;
 
 use super::assignments::is_secret;
 use super::stack::Stack;
-use super::{Dir, diff, files_failure, variable};
+use super::{Dir, diff, evaluated_env, files_failure, variable};
 use crate::environment::Environment;
-use crate::files::{EditedFile, FilesError, Folder};
+use crate::files::{EditedFile, Folder};
 use crate::output::{Exit, Failure, Printer};
 
 /// Words of `ambientctl config show`.
@@ -47,12 +46,7 @@ pub(super) fn run(args: &Args, environment: &Environment, printer: Printer) -> R
 }
 
 pub(super) fn rows(folder: &Folder, all: bool, environment: &Environment) -> Result<Vec<Row>, Failure> {
-    let path = folder.file(EditedFile::Env);
-    let text = folder.read(EditedFile::Env).map_err(files_failure)?.unwrap_or_default();
-    let failed = |error| files_failure(FilesError::Dotenv { path: path.clone(), error });
-    let evaluated = Document::parse(&text)
-        .and_then(|document| document.evaluate(&|name: &str| variable(environment, name)))
-        .map_err(failed)?;
+    let evaluated = evaluated_env(folder, environment)?;
     let over = folder.read(EditedFile::Override).map_err(files_failure)?;
     let stack = Stack::read(folder.path()).map_err(files_failure)?;
     let literal = |key: &str| stack.literal(over.as_deref(), key).ok().flatten();

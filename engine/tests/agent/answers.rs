@@ -170,6 +170,8 @@ async fn an_interrupt_drops_the_connection_and_the_rest_of_the_answer() -> Resul
     let id = world.session().await?;
     world.send(&id, vec![message("tell me")]).await?;
     world.seen(&id, "span.model_request_start").await?;
+    // Before that there is no connection that could be dropped.
+    model.reached(1).await;
     world.send(&id, vec![EventBody::UserInterrupt { session_thread_id: None }]).await?;
     model.gone(1).await;
     world.settled(&id).await?;

@@ -53,7 +53,7 @@ type Rule = Box<dyn Fn(&Value) -> Option<Reply> + Send + Sync>;
 struct Shared {
     script: Mutex<VecDeque<Reply>>,
     rule: Mutex<Option<Rule>>,
-    asked: Mutex<Vec<Asked>>,
+    asked: watch::Sender<Vec<Asked>>,
     gone: watch::Sender<usize>,
 }
 
@@ -65,7 +65,7 @@ impl Model {
         let state = Arc::new(Shared {
             script: Mutex::new(script.into()),
             rule: Mutex::new(None),
-            asked: Mutex::default(),
+            asked: watch::Sender::default(),
             gone: watch::Sender::new(0),
         });
         let router = Router::new()
@@ -89,12 +89,19 @@ impl Model {
 
     /// What was asked so far.
     pub(crate) fn asked(&self) -> Vec<Asked> {
-        lock(&self.state.asked).clone()
+        self.state.asked.borrow().clone()
     }
 
     /// The messages of each request.
     pub(crate) fn messages(&self) -> Vec<Vec<Value>> {
         self.asked().iter().map(|asked| asked.body["messages"].as_array().cloned().unwrap_or_default()).collect()
+    }
+
+    /// Waits until so many requests have come.
+    pub(crate) async fn reached(&self, wanted: usize) {
+        let mut asked = self.state.asked.subscribe();
+        let waited = tokio::time::timeout(Duration::from_secs(10), asked.wait_for(|asked| asked.len() >= wanted)).await;
+        waited.expect("the engine asks the model").expect("the server lives");
     }
 
     /// Waits until so many answers were let go of by the client before their end.
@@ -114,7 +121,7 @@ async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Byt
     let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let ruled = lock(&shared.rule).as_ref().and_then(|rule| rule(&body));
     let is_stream = body["stream"] == true;
-    lock(&shared.asked).push(Asked { body, authorization });
+    shared.asked.send_modify(|asked| asked.push(Asked { body, authorization }));
     let reply = ruled.or_else(|| lock(&shared.script).pop_front()).unwrap_or_else(|| say("ok"));
     match reply {
         Reply::Status(status, body) => status_answer(status, None, &body),

@@ -102,7 +102,9 @@ fn start_failure(error: StartError) -> Failure {
         StartError::Folder { .. } => {
             Failure::new(Exit::Usage, error).hint("`AMBIENT_HOME` and `VIDEO_FOLDER` say where folders are made")
         }
-        StartError::Listener(_) | StartError::Client(_) | StartError::Secrets(_) => Failure::new(Exit::Internal, error),
+        StartError::Listener(_) | StartError::Client(_) | StartError::Secrets(_) | StartError::Bucket(_) => {
+            Failure::new(Exit::Internal, error)
+        }
     }
 }
 

@@ -9,7 +9,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient_media::{Media, Youtube};
+use ambient_media::objects::ObjectStore;
+use ambient_media::{BucketReading, Media, MediaError, Youtube};
 use ambient_settings::{DatabaseUrl, SandboxBackend, Settings};
 use axum::Router;
 use axum::serve::ListenerExt as _;
@@ -30,6 +31,7 @@ use crate::backend::inprocess::{InProcess, InProcessConfig, media_config};
 use crate::broker::{Broker, BrokerError, BrokerOptions};
 use crate::clock::Clock;
 use crate::events::stream::Streams;
+use crate::ingest::copies::BucketCopies;
 use crate::ingest::upload::Uploads;
 use crate::ingest::{self, IngestConfig, IngestParts, youtube_config};
 use crate::lifecycle::Lifecycle;
@@ -43,6 +45,8 @@ use crate::tools::toolbox::{Toolbox, ToolboxConfig};
 const LINK_TTL: Duration = Duration::from_hours(2);
 /// Between two sweeps of expired files and left-over uploads.
 const FILE_SWEEP_PERIOD: Duration = Duration::from_mins(5);
+/// How long aborts of unfinished uploads may take at the end.
+const BUCKET_GRACE: Duration = Duration::from_secs(10);
 /// Between two foldings of the metrics.
 const METRICS_PERIOD: Duration = Duration::from_secs(5);
 
@@ -70,6 +74,9 @@ pub enum StartError {
     /// The model catalogue's files do not read.
     #[error("the model catalogue could not be loaded")]
     Catalogue(#[from] CatalogueError),
+    /// The way to the bucket could not be prepared.
+    #[error("the client for the bucket could not be made")]
+    Bucket(#[source] MediaError),
     /// The HTTP client for models could not be made.
     #[error("the HTTP client for models could not be made")]
     Client(#[from] reqwest::Error),
@@ -89,6 +96,7 @@ pub struct Engine {
     grace: Duration,
     backend: Arc<InProcess>,
     store: Arc<dyn Store>,
+    bucket: Option<ObjectStore>,
 }
 
 impl Engine {
@@ -107,6 +115,12 @@ impl Engine {
     pub async fn shut_down(&self) -> bool {
         let all_ended = self.lifecycle.shut_down(self.grace).await;
         self.backend.shut_down().await;
+        if let Some(bucket) = &self.bucket {
+            // Uploads that were cut short are aborted, or their parts would stay.
+            if tokio::time::timeout(BUCKET_GRACE, bucket.settle()).await.is_err() {
+                tracing::warn!("parts of unfinished uploads stay in the bucket");
+            }
+        }
         self.store.close().await;
         if !all_ended {
             tracing::warn!("a task outlived the engine");
@@ -132,11 +146,15 @@ pub async fn start(settings: Settings, listener: TcpListener) -> Result<Engine, 
     health::begin_metrics();
 
     let lifecycle = Lifecycle::new();
-    let media = Media::new(media_config(&settings));
+    let media = match BucketReading::on_host(&settings) {
+        Some(bucket) => Media::with_bucket(media_config(&settings), bucket).map_err(StartError::Bucket)?,
+        None => Media::new(media_config(&settings)),
+    };
+    let bucket = media.objects().cloned();
     let backend =
         Arc::new(InProcess::new(InProcessConfig::from_settings(&settings), Arc::clone(&store), media.clone()));
     let secrets = Secrets::new(&settings)?;
-    let uploads = open_uploads(&settings, media.clone(), &store, &broker, &clock)?;
+    let uploads = open_uploads(&settings, media.clone(), &store, &broker, &clock, &lifecycle)?;
     let thinking = Thinking::new(&settings, &secrets, &store, Arc::clone(&backend) as Arc<dyn MediaBackend>)?;
 
     let agent = thinking.agent;
@@ -178,6 +196,7 @@ pub async fn start(settings: Settings, listener: TcpListener) -> Result<Engine, 
             backend: Arc::clone(&backend) as Arc<dyn MediaBackend>,
             youtube: settings.youtube.import_enabled.then(|| Arc::new(Youtube::new(youtube_config(&settings), media))),
             video_folder: settings.media.video_folder.clone(),
+            uploads: Some(uploads.clone()),
             vision: Some(Arc::new(thinking.vision)),
             clock,
             config: IngestConfig::from_settings(&settings),
@@ -198,7 +217,7 @@ pub async fn start(settings: Settings, listener: TcpListener) -> Result<Engine, 
     }
     serve(&lifecycle, listener, crate::api::router(app));
     tracing::info!(%address, "engine started");
-    Ok(Engine { address, lifecycle, grace: settings.server.shutdown_grace, backend, store })
+    Ok(Engine { address, lifecycle, grace: settings.server.shutdown_grace, backend, store, bucket })
 }
 
 async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
@@ -228,10 +247,14 @@ fn open_uploads(
     store: &Arc<dyn Store>,
     broker: &Arc<dyn Broker>,
     clock: &Clock,
+    lifecycle: &Lifecycle,
 ) -> Result<Uploads, StartError> {
+    // In a sandbox there is nothing but what the bucket has.
+    let is_needed = settings.sandbox.backend == SandboxBackend::E2b;
+    let copies = media.objects().map(|bucket| BucketCopies::new(bucket.clone(), lifecycle.clone(), is_needed));
     let folder = &settings.media.video_folder;
     let (store, broker) = (Arc::clone(store), Arc::clone(broker));
-    Uploads::new(folder, settings.server.max_upload_bytes, media, store, broker, clock.clone())
+    Uploads::new(folder, settings.server.max_upload_bytes, media, store, broker, clock.clone(), copies)
         .map_err(|source| StartError::Folder { folder: folder.to_string(), source })
 }
 

@@ -11,12 +11,15 @@ use std::time::Duration;
 use ambient_engine::broker::{Broker, BrokerOptions};
 use ambient_engine::clock::Clock;
 use ambient_engine::ids::VideoId;
+use ambient_engine::ingest::copies::BucketCopies;
 use ambient_engine::ingest::import::ImportWish;
 use ambient_engine::ingest::upload::Uploads;
 use ambient_engine::ingest::{IngestConfig, IngestParts, start, youtube_config};
 use ambient_engine::lifecycle::Lifecycle;
 use ambient_engine::store::records::{FileRecord, FileSource, ImportState, Metadata, WorkStatus};
+use ambient_media::objects::{ObjectStore, ObjectStoreConfig};
 use ambient_media::{Media, Youtube};
+use ambient_test_bucket::{ACCESS_KEY_ID, BUCKET, Permission, SECRET_ACCESS_KEY, TestBucket};
 use support::place::{DURATION, Place, eventually};
 use support::yt_dlp::{YtDlp, has_ended};
 
@@ -38,6 +41,12 @@ impl Works {
     }
 
     async fn with(adjust: impl FnOnce(&mut IngestParts)) -> Self {
+        Self::with_bucket(None, adjust).await
+    }
+
+    async fn with_bucket(bucket: Option<&TestBucket>, adjust: impl FnOnce(&mut IngestParts)) -> Self {
+        let lifecycle = Lifecycle::new();
+        let copies = bucket.map(|bucket| BucketCopies::new(objects(bucket), lifecycle.clone(), false));
         let mut place = Place::new().await;
         let folder = place.settings.media.video_folder.clone();
         let video = folder.join(format!("{}{}", place.file.id, place.file.extension));
@@ -47,18 +56,35 @@ impl Works {
         let broker: Arc<dyn Broker> = ambient_engine::broker::connect(None, &options).await.expect("in-process");
         let media = Media::new(ambient_engine::backend::inprocess::media_config(&place.settings));
         let (store, clock) = (Arc::clone(&place.store), Clock::system());
-        let uploads =
-            Uploads::new(&folder, 1 << 30, media.clone(), Arc::clone(&store), Arc::clone(&broker), clock.clone())
-                .expect("a writable folder");
+        let uploads = Uploads::new(
+            &folder,
+            1 << 30,
+            media.clone(),
+            Arc::clone(&store),
+            Arc::clone(&broker),
+            clock.clone(),
+            copies,
+        )
+        .expect("a writable folder");
         let mut config = IngestConfig::from_settings(&place.settings);
         config.first_retry = Duration::from_millis(10);
         config.progress_every = Duration::from_millis(20);
         let youtube = Some(Arc::new(Youtube::new(youtube_config(&place.settings), media)));
         let backend = place.backend();
-        let mut parts =
-            IngestParts { store, broker, backend, youtube, video_folder: folder, vision: None, clock, config };
+        let mut parts = IngestParts {
+            store,
+            broker,
+            backend,
+            youtube,
+            video_folder: folder,
+            uploads: None,
+            vision: None,
+            clock,
+            config,
+        };
+        parts.uploads = Some(uploads.clone());
         adjust(&mut parts);
-        Self { _place: place, yt_dlp, uploads, lifecycle: Lifecycle::new(), parts }
+        Self { _place: place, yt_dlp, uploads, lifecycle, parts }
     }
 
     fn start(&self) {
@@ -102,6 +128,19 @@ impl Works {
     async fn ends(self) {
         assert!(self.lifecycle.shut_down(SHUT_DOWN).await, "a task outlived the engine");
     }
+}
+
+fn objects(bucket: &TestBucket) -> ObjectStore {
+    ObjectStore::new(ObjectStoreConfig {
+        bucket: BUCKET.to_owned(),
+        endpoint: Some(bucket.endpoint().to_owned()),
+        region: "us-east-1".to_owned(),
+        credentials: Some((ACCESS_KEY_ID.into(), SECRET_ACCESS_KEY.into())),
+        video_base_key: "videos".to_owned(),
+        upload_concurrency: 2,
+        part_bytes: 8 << 20,
+        stall_limit: Duration::from_secs(20),
+    })
 }
 
 fn state(file: &FileRecord) -> &ImportState {
@@ -150,6 +189,34 @@ async fn an_import_becomes_a_file_like_any_other() {
     assert_eq!(works.import().await.source_status, WorkStatus::Pending);
     works.is_settled(&file.id).await;
     assert!(path.exists());
+    works.ends().await;
+}
+
+#[tokio::test]
+async fn an_import_is_copied_to_the_bucket() {
+    let bucket = TestBucket::start().await.unwrap();
+    let works = Works::with_bucket(Some(&bucket), |_parts| {}).await;
+    works.start();
+    let id = works.import().await.id;
+    let file = works.is_settled(&id).await;
+    let ask = || async { works.file(&id).await?.bucket_key };
+    let key = eventually(ask, "the copy in the bucket").await;
+    assert_eq!(key, format!("videos/{id}.mp4"));
+    assert_eq!(std::fs::metadata(bucket.path_of(&key)).unwrap().len(), file.size_bytes);
+    works.ends().await;
+}
+
+#[tokio::test]
+async fn a_bucket_that_refuses_costs_an_import_nothing_but_the_copy() {
+    let bucket = TestBucket::start().await.unwrap();
+    bucket.behave(|conduct| {
+        conduct.denied.insert(Permission::Put);
+    });
+    let works = Works::with_bucket(Some(&bucket), |_parts| {}).await;
+    works.start();
+    let id = works.import().await.id;
+    let file = works.is_settled(&id).await;
+    assert_eq!((file.source_status, file.bucket_key), (WorkStatus::Ready, None));
     works.ends().await;
 }
 

@@ -47,6 +47,7 @@ impl Works {
             backend,
             youtube: None,
             video_folder,
+            uploads: None,
             vision,
             clock,
             config,

@@ -57,6 +57,16 @@ impl Container {
         matches!(self, Self::Mp4 | Self::Matroska)
     }
 
+    /// Whether its packets may lack the time at which their pictures are shown, so that all of them have to be looked at.
+    pub(crate) const fn may_lack_times(self) -> bool {
+        matches!(self, Self::Avi | Self::ProgramStream | Self::Asf | Self::Mxf | Self::Nut)
+    }
+
+    /// Whether each packet has the time at which it is decoded.
+    pub(crate) const fn stores_decoding_times(self) -> bool {
+        !matches!(self, Self::ProgramStream)
+    }
+
     /// Whether ffmpeg's seek by decoding time steps back by [`crate::args::DECODE_LEAD_NANOS`] on streams with reordered pictures.
     pub(crate) const fn seeks_by_decoding_time(self) -> bool {
         !matches!(self, Self::Mp4)

@@ -2,10 +2,12 @@
 
 use std::io;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
 
+use crate::objects::{ObjectError, ObjectKey};
 use crate::probe::Refusal;
 use crate::time::MediaTime;
 
@@ -123,6 +125,25 @@ pub enum MediaError {
         #[source]
         source: io::Error,
     },
+    /// The bucket did not give the video, or would not take what was made.
+    #[error("the bucket failed")]
+    Bucket(#[source] Arc<ObjectError>),
+    /// A source names an object, and there is no bucket.
+    #[error("`{key}` lies in a bucket and none is set: set `S3_BUCKET`")]
+    NoBucket {
+        /// The object.
+        key: ObjectKey,
+    },
+    /// A video that has to be downloaded does not fit beside those that are in use.
+    #[error(
+        "the video has {needed_bytes} bytes, and `MEDIA_CACHE_MAX_BYTES` leaves no room for it ({limit_bytes} bytes in all)"
+    )]
+    NoRoom {
+        /// The size of the video.
+        needed_bytes: u64,
+        /// The budget.
+        limit_bytes: u64,
+    },
     /// A still picture could not be read or drawn on.
     #[error("could not read the picture `{path}`: {reason}")]
     BadPicture {
@@ -138,7 +159,7 @@ pub enum MediaError {
 
 impl MediaError {
     /// A short, stable word for the kind of failure, for envelopes and logs; part of the contract with scripts.
-    pub const fn code(&self) -> &'static str {
+    pub fn code(&self) -> &'static str {
         match self {
             Self::Start { .. } => "ProgramMissing",
             Self::Exit { .. } => "ProgramFailed",
@@ -153,6 +174,9 @@ impl MediaError {
             Self::BadRequest(_) => "BadRequest",
             Self::TooLarge { .. } => "ClipTooLarge",
             Self::File { .. } => "FileError",
+            Self::Bucket(error) => error.code(),
+            Self::NoBucket { .. } => "S3NotConfigured",
+            Self::NoRoom { .. } => "NoRoom",
             Self::BadPicture { .. } => "BadPicture",
             Self::BrokeOff => "Internal",
         }

@@ -3,7 +3,7 @@
 //! Every child gets a list of arguments and never a shell text, an empty environment, no standard input, its own process group and
 //! resource limits. The group is killed when the time is up, when the caller cancels and when the caller's future is dropped, so no
 //! grandchild outlives its request. Standard error is drained all the time and its end is kept. At most `concurrency` children
-//! run at once; the rest wait in the order of their asking (tokio's semaphore is fair).
+//! run at once; the rest wait for their turn, fairly between sessions (see [`crate::queue`]).
 
 use std::collections::VecDeque;
 use std::env;
@@ -11,6 +11,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -18,11 +19,11 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::MediaError;
 use crate::limits::{self, Limits};
+use crate::queue::Turns;
 
 /// Read in one go from a pipe; the size of a Linux pipe.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -69,7 +70,7 @@ impl Finished {
 /// Starts programs under the limits of one configuration.
 #[derive(Debug)]
 pub(crate) struct Executor {
-    slots: Semaphore,
+    turns: Turns,
     wall_limit: Duration,
     limits: Limits,
     stderr_tail_bytes: usize,
@@ -77,14 +78,19 @@ pub(crate) struct Executor {
 
 impl Executor {
     pub(crate) fn new(concurrency: usize, wall_limit: Duration, limits: Limits, stderr_tail_bytes: usize) -> Self {
-        Self { slots: Semaphore::new(concurrency.max(1)), wall_limit, limits, stderr_tail_bytes }
+        Self { turns: Turns::new(concurrency), wall_limit, limits, stderr_tail_bytes }
     }
 
-    /// Runs a program to its end. The wall limit starts when the program does, not while it waits for its turn.
+    /// Runs a program to its end once it is `caller`'s turn. The wall limit starts when the program does, not while it waits for its turn.
     ///
     /// Dropping the future kills the program and all it started.
-    pub(crate) async fn run(&self, job: Job<'_>, stop: &CancellationToken) -> Result<Finished, MediaError> {
-        self.run_with(job, Extra::default(), stop).await
+    pub(crate) async fn run(
+        &self,
+        job: Job<'_>,
+        caller: &Arc<str>,
+        stop: &CancellationToken,
+    ) -> Result<Finished, MediaError> {
+        self.run_with(job, Extra::default(), caller, stop).await
     }
 
     /// As [`Self::run`], with something extra.
@@ -92,15 +98,16 @@ impl Executor {
         &self,
         job: Job<'_>,
         extra: Extra<'_>,
+        caller: &Arc<str>,
         stop: &CancellationToken,
     ) -> Result<Finished, MediaError> {
-        let slot = tokio::select! {
+        let turn = tokio::select! {
             biased;
             () = stop.cancelled() => return Err(MediaError::Cancelled),
-            slot = self.slots.acquire() => slot.expect("the semaphore is never closed"),
+            turn = self.turns.take(caller) => turn,
         };
         let finished = self.run_now(job, extra, stop).await;
-        drop(slot);
+        drop(turn);
         finished
     }
 

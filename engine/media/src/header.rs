@@ -1,13 +1,14 @@
 //! What ffprobe says about a file's streams, parsed once into values that the rest can rely on.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::container::Container;
 use crate::error::MediaError;
 use crate::index::Stamp;
 use crate::probe::{AudioTrack, Rate, Refusal, Size, StreamInfo};
+use crate::slots::Slots;
 use crate::time::{TimeBase, Timeline};
 
 /// The most samples that an encoder puts in front of the first sound (HE-AAC). Sound that leads the pictures by no more begins with them.
@@ -41,9 +42,22 @@ pub(crate) struct Video {
     pub(crate) rotation: u16,
     pub(crate) is_hdr: bool,
     pub(crate) is_interlaced: bool,
-    pub(crate) is_reordered: bool,
+    /// Whether pictures are decoded in another order than they are shown.
+    pub(crate) has_reordering: bool,
+    pub(crate) clock: Clock,
     pub(crate) matrix: ColourMatrix,
     pub(crate) timeline: Timeline,
+}
+
+/// Where the times of pictures come from.
+#[derive(Clone, Debug)]
+pub(crate) enum Clock {
+    /// From the packets.
+    Stored,
+    /// From the packets' decoding times and the kinds of the pictures: the demuxer works them out.
+    Generated,
+    /// Nothing tells them but the order in which a decoder gives the pictures from the first one on.
+    Counted(Arc<Slots>),
 }
 
 /// Which matrix turned RGB into the stored numbers.
@@ -82,7 +96,14 @@ struct RawPacket {
     dts: Option<i64>,
     #[serde(default)]
     duration: i64,
+    #[serde(default, deserialize_with = "size")]
+    size: u64,
     flags: String,
+}
+
+/// ffprobe writes sizes as text.
+fn size<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
 impl RawPacket {
@@ -94,6 +115,7 @@ impl RawPacket {
             length: self.duration.max(0),
             is_key: self.flags.contains('K'),
             is_hidden: self.flags.contains('D'),
+            size_bytes: self.size,
         }
     }
 }
@@ -166,7 +188,7 @@ impl RawStream {
 
 impl Header {
     /// Reads ffprobe's JSON.
-    pub(crate) fn parse(json: &[u8], container: Container) -> Result<Self, String> {
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, String> {
         let answer: Answer = serde_json::from_slice(json).map_err(|error| error.to_string())?;
         let raw_video = choose(&answer.streams, |stream| stream.is("video") && !stream.is_cover());
         let raw_audio =
@@ -193,7 +215,7 @@ impl Header {
         Ok(Self {
             streams,
             packets: answer.packets.iter().map(RawPacket::stamp).collect(),
-            video: raw_video.and_then(|stream| video(stream, container, origin_nanos)),
+            video: raw_video.and_then(|stream| video(stream, origin_nanos)),
             audio: raw_audio.and_then(audio),
             origin_nanos,
             promised_end_nanos,
@@ -245,7 +267,7 @@ fn origin(video: Option<&RawStream>, audio: Option<&RawStream>) -> Option<i128> 
     Some(pictures.min(heard))
 }
 
-fn video(stream: &RawStream, container: Container, origin_nanos: i128) -> Option<Video> {
+fn video(stream: &RawStream, origin_nanos: i128) -> Option<Video> {
     let base = stream.base()?;
     let coded_size = Size { width: stream.width, height: stream.height };
     if coded_size.pixels() == 0 || stream.codec_name.is_none() {
@@ -266,7 +288,8 @@ fn video(stream: &RawStream, container: Container, origin_nanos: i128) -> Option
         rotation,
         is_hdr: matches!(stream.color_transfer.as_deref(), Some("smpte2084" | "arib-std-b67")),
         is_interlaced: matches!(stream.field_order.as_deref(), Some("tt" | "bb" | "tb" | "bt")),
-        is_reordered: stream.has_b_frames > 0 && container.seeks_by_decoding_time(),
+        has_reordering: stream.has_b_frames > 0,
+        clock: Clock::Stored,
         matrix: match (says_matrix || is_rgb, stream.height >= HD_HEIGHT) {
             (true, _) => ColourMatrix::Known,
             (false, false) => ColourMatrix::Assumed601,

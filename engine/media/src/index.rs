@@ -7,6 +7,7 @@
 use crate::args::{DECODE_LEAD_NANOS, Seek};
 use crate::container::Container;
 use crate::header::Video;
+use crate::slots::Slots;
 
 /// How far before a key frame a seek aims where it goes by position: half a second.
 const POSITION_MARGIN_NANOS: i128 = 500_000_000;
@@ -27,6 +28,8 @@ pub(crate) struct Stamp {
     pub(crate) is_key: bool,
     /// Whether an edit list hides it.
     pub(crate) is_hidden: bool,
+    /// How large the packet is.
+    pub(crate) size_bytes: u64,
 }
 
 /// Reads lines of [`crate::args::probe::packets`]; what is no packet (side data, blank lines) is passed over.
@@ -44,12 +47,29 @@ fn packet(line: &str) -> Option<Stamp> {
     let shown = number(fields.next()?);
     let decoded = number(fields.next()?);
     let length = fields.next().and_then(number).unwrap_or(0).max(0);
+    let size_bytes = fields.next()?.parse().ok()?;
     let flags = fields.next()?;
-    Some(Stamp { stream, shown, decoded, length, is_key: flags.contains('K'), is_hidden: flags.contains('D') })
+    Some(Stamp {
+        stream,
+        shown,
+        decoded,
+        length,
+        is_key: flags.contains('K'),
+        is_hidden: flags.contains('D'),
+        size_bytes,
+    })
 }
 
 fn number(field: &str) -> Option<i64> {
     field.trim().parse().ok()
+}
+
+/// Whether two pictures have the same time: where times were worked out, a wrong guess has taken another picture's.
+pub(crate) fn has_clashes(stamps: &[Stamp], stream: u32) -> bool {
+    let own = stamps.iter().filter(|stamp| stamp.stream == stream && !stamp.is_hidden);
+    let mut shown: Vec<i64> = own.filter_map(|stamp| stamp.shown).collect();
+    shown.sort_unstable();
+    shown.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 /// The pictures of one stretch, in the order in which they are shown.
@@ -62,16 +82,16 @@ pub(crate) struct Index {
     keys: Vec<(i64, i64)>,
     /// Whether the stretch began at the first byte.
     from_beginning: bool,
-    /// Whether the times come from the decoder, since the container stores none.
-    decoded: bool,
 }
 
 impl Index {
-    /// `None` if a picture lacks its time: then only decoding tells it.
+    /// `None` if a picture lacks its time.
     pub(crate) fn build(stamps: &[Stamp], stream: u32, from_beginning: bool) -> Option<Self> {
         let own = || stamps.iter().filter(|stamp| stamp.stream == stream);
-        // What comes before the first key frame cannot be decoded when one begins here.
-        let usable_from = own().position(|stamp| stamp.is_key).unwrap_or(if from_beginning { 0 } else { usize::MAX });
+        // What comes before the first key frame cannot be decoded when one begins here. In a program stream times may be missing up to the first one
+        // that is stored.
+        let begins = |stamp: &Stamp| stamp.is_key && (from_beginning || stamp.shown.is_some());
+        let usable_from = own().position(begins).unwrap_or(if from_beginning { 0 } else { usize::MAX });
         let mut shown = Vec::new();
         let mut keys = Vec::new();
         let mut first_key = None;
@@ -90,22 +110,19 @@ impl Index {
         shown.sort_unstable();
         shown.dedup_by_key(|(at, _length)| *at);
         keys.sort_unstable();
-        Some(Self { shown, keys, from_beginning, decoded: false })
+        Some(Self { shown, keys, from_beginning })
     }
 
     pub(crate) const fn is_from_beginning(&self) -> bool {
         self.from_beginning
     }
 
-    /// Pictures that a decoder gave, each with when it is shown and for how long.
-    pub(crate) fn of_decoded(mut shown: Vec<(i64, i64)>, from_beginning: bool) -> Self {
-        shown.sort_unstable();
-        shown.dedup_by_key(|(at, _length)| *at);
-        Self { shown, keys: Vec::new(), from_beginning, decoded: true }
-    }
-
-    pub(crate) const fn is_told_by_decoder(&self) -> bool {
-        self.decoded
+    /// The pictures of a whole file that were counted; each is shown until the next one.
+    pub(crate) fn of_slots(slots: &Slots) -> Self {
+        let ticks = slots.ticks();
+        let next = ticks.iter().skip(1).copied().chain(ticks.last().map(|last| last + slots.step()));
+        let shown = ticks.iter().copied().zip(next).map(|(at, next)| (at, next - at)).collect();
+        Self { shown, keys: Vec::new(), from_beginning: true }
     }
 
     pub(crate) fn first(&self) -> Option<i64> {
@@ -131,16 +148,13 @@ impl Index {
     /// Where to begin decoding so that the picture at `tick` comes out whole, best attempt first; the last one always works.
     pub(crate) fn seeks(&self, tick: i64, video: &Video, container: Container) -> Vec<Seek> {
         let base = video.timeline.base();
-        if self.decoded && container.is_seekable() {
-            let at = base.nanos(tick);
-            return vec![Seek::To(at - POSITION_MARGIN_NANOS), Seek::To(at - SECOND_MARGIN_NANOS), Seek::Beginning];
-        }
+        // Counted pictures have no key frames here: they are counted from the first one.
         let key = self.keys.iter().rev().find(|(shown, _decoded)| *shown <= tick);
         let is_first_key = self.from_beginning && self.keys.first() == key;
         let Some(&(shown, decoded)) = key.filter(|_key| container.is_seekable() && !is_first_key) else {
             return vec![Seek::Beginning];
         };
-        let lead = if video.is_reordered { DECODE_LEAD_NANOS } else { 0 };
+        let lead = if video.has_reordering && container.seeks_by_decoding_time() { DECODE_LEAD_NANOS } else { 0 };
         let near = if container.seeks_by_index() {
             base.nanos(shown) + lead
         } else {
@@ -154,7 +168,7 @@ impl Index {
 mod tests {
     use super::*;
 
-    const PACKETS: &[u8] = b"0,512,0,512,K_\n1,0,0,1024,K_\n0,2048,512,512,__\n\n0,1024,1024,512,__,\n0,1536,1536,512,_D\n0,4096,2048,N/A,K_\nside data\n";
+    const PACKETS: &[u8] = b"0,512,0,512,9,K_\n1,0,0,1024,9,K_\n0,2048,512,512,9,__\n\n0,1024,1024,512,9,__,\n0,1536,1536,512,9,_D\n0,4096,2048,N/A,9,K_\nside data\n";
 
     #[test]
     fn pictures_are_ordered_by_when_they_are_shown() {
@@ -174,7 +188,7 @@ mod tests {
 
     #[test]
     fn pictures_that_lean_on_what_is_not_there_are_left_out() {
-        let leading = b"0,90,80,10,__\n0,200,100,10,K_\n0,180,110,10,__\n0,190,120,10,__\n0,210,130,10,__\n";
+        let leading = b"0,90,80,10,9,__\n0,200,100,10,9,K_\n0,180,110,10,9,__\n0,190,120,10,9,__\n0,210,130,10,9,__\n";
         let middle = Index::build(&parse_packets(leading), 0, false).unwrap();
         assert_eq!(middle.between(i64::MIN, i64::MAX), [200, 210]);
         let whole = Index::build(&parse_packets(leading), 0, true).unwrap();
@@ -182,7 +196,16 @@ mod tests {
     }
 
     #[test]
+    fn times_that_two_pictures_share_are_seen() {
+        assert!(!has_clashes(&parse_packets(PACKETS), 0));
+        // As a program stream looks where the order of its pictures was guessed wrong; the sound has times of its own.
+        let guessed = b"0,14400,3600,3600,9,K_\n0,7200,7200,3600,9,__\n0,7200,10800,3600,9,__\n1,3600,3600,2160,9,K_\n";
+        assert!(has_clashes(&parse_packets(guessed), 0));
+        assert!(!has_clashes(&parse_packets(guessed), 1));
+    }
+
+    #[test]
     fn a_stream_without_presentation_times_has_no_index_of_packets() {
-        assert!(Index::build(&parse_packets(b"0,N/A,0,1,K_\n"), 0, true).is_none());
+        assert!(Index::build(&parse_packets(b"0,N/A,0,1,9,K_\n"), 0, true).is_none());
     }
 }

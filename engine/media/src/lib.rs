@@ -1,6 +1,6 @@
 //! Every ffmpeg, ffprobe and yt-dlp call of Ambient, with exact time.
 //!
-//! This crate knows files, pictures and time. It knows no session, no model and no HTTP.
+//! This crate knows files, objects, pictures and time. It knows no session and no model.
 //!
 //! What it promises:
 //!
@@ -31,6 +31,9 @@ mod look;
 mod media;
 pub mod objects;
 mod probe;
+mod queue;
+mod remote;
+mod slots;
 mod source;
 pub mod sub;
 mod time;
@@ -45,7 +48,8 @@ pub use frames::{Frame, Frames, FramesSpec, MOST_FRAMES, Pick};
 pub use image_file::{ImageSpec, Picture};
 pub use media::Media;
 pub use probe::{Acceptance, AudioTrack, Probe, Rate, Refusal, Size, StreamInfo, Versions, VideoTrack};
-pub use source::Source;
+pub use remote::BucketReading;
+pub use source::{LocalVideo, Source};
 pub use time::{BadTime, MediaTime};
 pub use youtube::{
     Downloaded, Extraction, Youtube, YoutubeConfig, YoutubeError, YoutubeInfo, YoutubePhase, YoutubeProgress,

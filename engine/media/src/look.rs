@@ -11,12 +11,13 @@ use tokio_util::sync::CancellationToken;
 use crate::args::probe::{self as probe_args, Stretch};
 use crate::error::MediaError;
 use crate::facts::{CUT_OFF_NANOS, Facts, end_of};
-use crate::header::{Header, Video, bad_answer};
+use crate::header::{Clock, Header, Video, bad_answer};
 use crate::index::{self, Index, Stamp};
-use crate::media::{Media, last_line, lengths_of, nanos_per_picture};
+use crate::media::{Media, last_line, nanos_per_picture, stamps_of};
 use crate::probe::Refusal;
+use crate::slots::Slots;
 use crate::source::{Opened, Source};
-use crate::time::{MediaTime, Timeline};
+use crate::time::{MediaTime, TimeBase, Timeline};
 
 /// Up to this size, reading all packets takes about as long as starting a program twice.
 const SMALL_FILE_BYTES: u64 = 64 << 20;
@@ -26,6 +27,12 @@ const OVER_PIXEL_LIMIT: &str = " exceeds specified max pixel count";
 
 /// How much of the end of a file is read to find its last picture.
 const TAIL_NANOS: i128 = 5_000_000_000;
+/// Codecs whose parser in ffmpeg tells which pictures are decoded early, so that times can be worked out without decoding.
+const PARSED_KINDS: [&str; 3] = ["mpeg1video", "mpeg2video", "mpeg4"];
+/// Two pictures of MPEG-4 may be packed in one packet; then an empty packet of some bytes keeps the second one's place.
+const PLACEHOLDER_BYTES: u64 = 8;
+/// How many pictures fewer than packets a decoder may give, for each to keep its packet's place.
+const MOST_UNTOLD: usize = 2;
 /// What a decoder that reorders pictures may hold back, at most.
 const DECODER_DELAY: Duration = Duration::from_millis(700);
 /// How far behind a window its listing goes, so that reordered pictures inside are not missed.
@@ -36,12 +43,18 @@ const BEFORE_NANOS: [i128; 4] = [0, 2_000_000_000, 15_000_000_000, 120_000_000_0
 impl Media {
     /// The facts of a file with pictures; anything else is [`MediaError::Refused`].
     pub(crate) async fn facts(&self, source: &Source, stop: &CancellationToken) -> Result<Arc<Facts>, MediaError> {
-        let opened = Opened::open(source).await?;
-        if let Some(facts) = self.memory().recall(&opened.identity) {
-            return Ok(facts);
+        let opened = tokio::select! {
+            biased;
+            () = stop.cancelled() => return Err(MediaError::Cancelled),
+            opened = self.open(source) => opened?,
+        };
+        if let Some(known) = self.memory().recall(&opened.identity) {
+            return Ok(if opened.is_copy() { Arc::new(Facts { opened, ..Facts::clone(&known) }) } else { known });
         }
         let facts = Arc::new(self.find_out(opened, stop).await?);
-        self.memory().keep(&facts);
+        // What is remembered of a copy must not keep the copy from making room for another one.
+        let remembered = facts.opened.released().map(|opened| Arc::new(Facts { opened, ..Facts::clone(&facts) }));
+        self.memory().keep(remembered.as_ref().unwrap_or(&facts));
         Ok(facts)
     }
 
@@ -55,17 +68,23 @@ impl Media {
         if !finished.status.success() {
             return Err(opened.refused(unreadable(&finished.stderr_tail)));
         }
-        let mut header = Header::parse(&finished.stdout, opened.container)
-            .map_err(|reason| bad_answer(&self.config().ffprobe, reason))?;
+        let mut header =
+            Header::parse(&finished.stdout).map_err(|reason| bad_answer(&self.config().ffprobe, reason))?;
         let mut video = header.usable_video(max_pixels).map_err(|refusal| opened.refused(refusal))?.clone();
 
         let packets = all_at_once.then(|| std::mem::take(&mut header.packets));
-        let Ends { first, last, last_end, stamps, whole, told_by_decoder } =
-            self.ends(&opened, &header, &video, packets, stop).await?;
-        // Without presentation times the decoder's delay is counted as time. The first picture belongs to the first sound.
-        if told_by_decoder && video.timeline.time_of(first).since_start() <= DECODER_DELAY {
-            video.timeline = video.timeline.starting_at(first);
-        }
+        let packets = match packets {
+            Some(packets) => Some(packets),
+            None if opened.container.may_lack_times() => {
+                Some(self.packets(&opened, &video.clock, None, Stretch::WHOLE, stop).await?)
+            }
+            None => None,
+        };
+        let packets = match packets {
+            Some(packets) => Some(self.timed(&opened, &mut video, packets, stop).await?),
+            None => None,
+        };
+        let Ends { first, last, last_end, stamps, whole } = self.ends(&opened, &header, &video, packets, stop).await?;
 
         let timeline = video.timeline;
         let one_picture = if last_end > last { 0 } else { nanos_per_picture(video.rate) };
@@ -98,21 +117,24 @@ impl Media {
         stop: &CancellationToken,
     ) -> Result<Ends, MediaError> {
         if let Some(stamps) = packets
-            && let Some(index) = Index::build(&stamps, video.index, true)
+            && let Some(index) = match &video.clock {
+                Clock::Counted(slots) => Some(Index::of_slots(slots)),
+                Clock::Stored | Clock::Generated => Index::build(&stamps, video.index, true),
+            }
             && let (Some(first), Some((last, last_end))) = (index.first(), index.last())
         {
             let whole = Some(Arc::new(index));
-            return Ok(Ends { first, last, last_end, stamps, whole, told_by_decoder: false });
+            return Ok(Ends { first, last, last_end, stamps, whole });
         }
         // The end of the file tells the last picture; without a promise of where the end is, or without a picture there, all is read.
         let near_end = header.promised_end_nanos.filter(|_end| opened.container.is_seekable());
         let near_end = near_end.map(|end| end - TAIL_NANOS).filter(|&from| from > header.origin_nanos);
         let tail = Stretch { from: near_end, to: None };
-        let mut stamps = self.packets(opened, None, tail, stop).await?;
-        let mut index = self.index_of(&stamps, opened, video, tail, stop).await?;
+        let mut stamps = self.packets(opened, &video.clock, None, tail, stop).await?;
+        let mut index = index_of(&stamps, opened, video, tail)?;
         if index.last().is_none() && tail != Stretch::WHOLE {
-            stamps = self.packets(opened, None, Stretch::WHOLE, stop).await?;
-            index = self.index_of(&stamps, opened, video, Stretch::WHOLE, stop).await?;
+            stamps = self.packets(opened, &video.clock, None, Stretch::WHOLE, stop).await?;
+            index = index_of(&stamps, opened, video, Stretch::WHOLE)?;
         }
         let Some((last, last_end)) = index.last() else {
             return Err(opened.refused(Refusal::new(
@@ -124,7 +146,7 @@ impl Media {
             Some(first) => first,
             None => self.first_picture(opened, video, last, stop).await?,
         };
-        Ok(Ends { first, last, last_end, stamps, whole: None, told_by_decoder: index.is_told_by_decoder() })
+        Ok(Ends { first, last, last_end, stamps, whole: None })
     }
 
     /// The first picture, from the beginning of the file.
@@ -144,12 +166,13 @@ impl Media {
     async fn packets(
         &self,
         opened: &Opened,
+        clock: &Clock,
         stream: Option<u32>,
         stretch: Stretch,
         stop: &CancellationToken,
     ) -> Result<Vec<Stamp>, MediaError> {
         // A damaged file makes ffprobe end with an error after the good part, which is what we want to know.
-        let finished = self.ffprobe(probe_args::packets(opened, stream, stretch), stop).await?;
+        let finished = self.ffprobe(probe_args::packets(opened, clock, stream, stretch), stop).await?;
         Ok(index::parse_packets(&finished.stdout))
     }
 
@@ -189,26 +212,108 @@ impl Media {
         stretch: Stretch,
         stop: &CancellationToken,
     ) -> Result<Index, MediaError> {
-        let stamps = self.packets(opened, Some(video.index), stretch, stop).await?;
-        self.index_of(&stamps, opened, video, stretch, stop).await
+        let stamps = self.packets(opened, &video.clock, Some(video.index), stretch, stop).await?;
+        index_of(&stamps, opened, video, stretch)
     }
 
-    /// The index of packets that were read; where they carry no presentation times, what a decoder says about the same stretch.
-    async fn index_of(
+    /// Packets of a whole file with a time on every picture, and how `video`'s clock came by them.
+    async fn timed(
         &self,
-        stamps: &[Stamp],
         opened: &Opened,
-        video: &Video,
-        stretch: Stretch,
+        video: &mut Video,
+        mut packets: Vec<Stamp>,
         stop: &CancellationToken,
-    ) -> Result<Index, MediaError> {
-        if let Some(index) = Index::build(stamps, video.index, stretch.from.is_none()) {
-            return Ok(index);
+    ) -> Result<Vec<Stamp>, MediaError> {
+        let lacks_times =
+            |packets: &[Stamp]| packets.iter().any(|stamp| stamp.stream == video.index && stamp.shown.is_none());
+        if !lacks_times(&packets) {
+            return Ok(packets);
         }
-        let args = probe_args::decoded(opened, video, stretch, self.threads(1), self.config().max_pixels);
-        let finished = self.ffmpeg(args, Utf8Path::new("/"), stop).await?;
-        Ok(Index::of_decoded(lengths_of(&finished.stdout), stretch.from.is_none()))
+        let mut own = packets.iter().filter(|stamp| stamp.stream == video.index);
+        let tells_first = own.next().is_some_and(|stamp| stamp.shown.is_some());
+        let is_packed = video.codec == "mpeg4" && own.any(|stamp| stamp.size_bytes <= PLACEHOLDER_BYTES);
+        if !video.has_reordering {
+            // Shown as they are decoded.
+            for stamp in &mut packets {
+                stamp.shown = stamp.shown.or(stamp.decoded);
+            }
+        } else if !is_packed && PARSED_KINDS.contains(&video.codec.as_str()) {
+            packets = self.packets(opened, &Clock::Generated, None, Stretch::WHOLE, stop).await?;
+            video.clock = Clock::Generated;
+        }
+        let is_wrong = video.has_reordering && (is_packed || index::has_clashes(&packets, video.index));
+        if is_wrong || lacks_times(&packets) {
+            video.clock = Clock::Counted(Arc::new(self.count(opened, video, &packets, stop).await?));
+        }
+        // Where only decoding times are stored, the decoder's delay is counted as time. The first picture belongs to the first sound.
+        let first = match &video.clock {
+            Clock::Counted(slots) => slots.ticks().first().copied(),
+            Clock::Stored | Clock::Generated => {
+                packets.iter().filter(|stamp| stamp.stream == video.index).filter_map(|stamp| stamp.shown).min()
+            }
+        };
+        if let Some(first) = first.filter(|_first| !tells_first)
+            && video.timeline.time_of(first).since_start() <= DECODER_DELAY
+        {
+            video.timeline = video.timeline.starting_at(first);
+        }
+        Ok(packets)
     }
+
+    /// Decodes all pictures of a file, which are numbered by that, and gives them their times: those at which packets are decoded where each has
+    /// one, else what the decoder says, else an even rate.
+    async fn count(
+        &self,
+        opened: &Opened,
+        video: &mut Video,
+        packets: &[Stamp],
+        stop: &CancellationToken,
+    ) -> Result<Slots, MediaError> {
+        let args = probe_args::decoded(opened, video, self.threads(1), self.config().max_pixels);
+        let finished = self.ffmpeg(args, Utf8Path::new("/"), stop).await?;
+        let told = stamps_of(&finished.stdout);
+        let own = || packets.iter().filter(|stamp| stamp.stream == video.index && !stamp.is_hidden);
+        let mut decoded: Vec<i64> = own().filter_map(|stamp| stamp.decoded).collect();
+        decoded.sort_unstable();
+        let is_one_each = decoded.len() == own().count() && decoded.len().abs_diff(told.len()) <= MOST_UNTOLD;
+        decoded.truncate(told.len());
+        let stored = if opened.container.stores_decoding_times() {
+            is_one_each.then(|| Slots::new(decoded)).flatten().or_else(|| Slots::new(told.clone()))
+        } else {
+            None
+        };
+        if let Some(slots) = stored {
+            return Ok(slots);
+        }
+        let empty = || {
+            opened.refused(Refusal::new(
+                format!(
+                    "none of its pictures could be decoded (codec `{}`): {}",
+                    video.codec,
+                    last_line(&finished.stderr_tail)
+                ),
+                "convert it with `ffmpeg -i INPUT -c:v libx264 OUTPUT.mp4` on a machine that can play it",
+            ))
+        };
+        let begins = own().filter_map(|stamp| stamp.shown).min().or(told.first().copied()).ok_or_else(empty)?;
+        let rate = video.rate;
+        let base = TimeBase::new(rate.denominator(), rate.numerator()).ok_or_else(empty)?;
+        let clock_nanos = video.timeline.base().nanos(begins);
+        let since_start = video.timeline.time_of(begins);
+        let first = base.nearest(clock_nanos);
+        video.timeline = Timeline::new(base, base.nanos(first)).starting_later(since_start);
+        Slots::even(first, told.len()).ok_or_else(empty)
+    }
+}
+
+/// The index of packets that were read.
+fn index_of(stamps: &[Stamp], opened: &Opened, video: &Video, stretch: Stretch) -> Result<Index, MediaError> {
+    Index::build(stamps, video.index, stretch.from.is_none()).ok_or_else(|| {
+        opened.refused(Refusal::new(
+            "it does not say when its pictures are shown",
+            "convert it with `ffmpeg -i INPUT -c:v libx264 OUTPUT.mp4`",
+        ))
+    })
 }
 
 /// Where the pictures of a file begin and end.
@@ -219,7 +324,6 @@ struct Ends {
     /// The packets of all streams that were read for it; they tell where the sound ends.
     stamps: Vec<Stamp>,
     whole: Option<Arc<Index>>,
-    told_by_decoder: bool,
 }
 
 fn on_media(timeline: Timeline, clock_nanos: i128) -> MediaTime {

@@ -11,9 +11,11 @@ use crate::config::MediaConfig;
 use crate::error::MediaError;
 use crate::exec::{Executor, Finished, Job};
 use crate::facts::{Facts, Memory};
-use crate::header::bad_answer;
+use crate::header::{Clock, bad_answer};
 use crate::limits::Limits;
+use crate::objects::{ObjectKey, ObjectStore};
 use crate::probe::{Acceptance, Probe, Rate, Refusal, Size, Versions, VideoTrack};
+use crate::remote::{BucketReading, Remote};
 use crate::source::Source;
 use crate::time::MediaTime;
 
@@ -26,6 +28,8 @@ const WORD_LIMIT_BYTES: usize = 64 << 10;
 #[derive(Clone, Debug)]
 pub struct Media {
     shared: Arc<Shared>,
+    /// In whose name children are started.
+    caller: Arc<str>,
 }
 
 #[derive(Debug)]
@@ -34,11 +38,34 @@ struct Shared {
     executor: Executor,
     memory: Memory,
     cores: usize,
+    remote: Option<Remote>,
 }
 
 impl Media {
-    /// Starts nothing; the programs are looked for when they are needed.
+    /// Starts nothing; the programs are looked for when they are needed. Sources are files; see [`Self::with_bucket`].
     pub fn new(config: MediaConfig) -> Self {
+        Self::assemble(config, None)
+    }
+
+    /// The same with a bucket, whose objects can be sources. Starts nothing and opens no connection.
+    ///
+    /// # Errors
+    ///
+    /// When the system has no usable TLS.
+    pub fn with_bucket(config: MediaConfig, bucket: BucketReading) -> Result<Self, MediaError> {
+        Ok(Self::assemble(config, Some(Remote::new(bucket)?)))
+    }
+
+    /// The bucket, if there is one.
+    pub fn objects(&self) -> Option<&ObjectStore> {
+        self.shared.remote.as_ref().map(Remote::store)
+    }
+
+    pub(crate) fn remote(&self, key: &ObjectKey) -> Result<&Remote, MediaError> {
+        self.shared.remote.as_ref().ok_or_else(|| MediaError::NoBucket { key: key.clone() })
+    }
+
+    fn assemble(config: MediaConfig, remote: Option<Remote>) -> Self {
         let limits = Limits {
             cpu_seconds: config.cpu_seconds,
             memory_bytes: Some(config.memory_bytes),
@@ -46,7 +73,15 @@ impl Media {
         };
         let executor = Executor::new(config.concurrency, config.wall_limit, limits, config.stderr_tail_bytes);
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
-        Self { shared: Arc::new(Shared { config, executor, memory: Memory::default(), cores }) }
+        let shared = Arc::new(Shared { config, executor, memory: Memory::default(), cores, remote });
+        Self { shared, caller: Arc::from("") }
+    }
+
+    /// The same, in the name of a session or of another caller. When all children that may run are running, turns go to the callers in rotation, so that
+    /// one with many requests does not keep the others waiting.
+    #[must_use]
+    pub fn for_caller(&self, caller: &str) -> Self {
+        Self { shared: Arc::clone(&self.shared), caller: Arc::from(caller) }
     }
 
     /// What the programs call themselves.
@@ -63,7 +98,7 @@ impl Media {
                 folder: Utf8Path::new("/"),
                 stdout_limit_bytes: WORD_LIMIT_BYTES,
             };
-            let finished = self.shared.executor.run(job, &never).await?.succeeded(program)?;
+            let finished = self.shared.executor.run(job, &self.caller, &never).await?.succeeded(program)?;
             let banner = String::from_utf8_lossy(&finished.stdout).into_owned();
             // "ffmpeg version 5.1.9-0+deb12u1 Copyright (c) …"
             let mut banner_words = banner.split_whitespace();
@@ -84,8 +119,7 @@ impl Media {
     ///
     /// When the file cannot be read, a program fails for reasons of its own, or `stop` fires.
     pub async fn probe(&self, source: &Source, stop: &CancellationToken) -> Result<Probe, MediaError> {
-        let Source::File(path) = source;
-        let size_bytes = fs_err::tokio::metadata(path).await.map_err(MediaError::file("look at the source"))?.len();
+        let size_bytes = self.size_bytes(source).await?;
         let facts = match self.facts(source, stop).await {
             Ok(facts) => facts,
             Err(MediaError::Refused { refusal, .. }) => return Ok(refused(size_bytes, refusal)),
@@ -100,7 +134,7 @@ impl Media {
 
     /// Decodes the first picture that decodes at all, and drops it.
     async fn decode_one(&self, facts: &Facts, stop: &CancellationToken) -> Result<Option<Refusal>, MediaError> {
-        let mut args = input(&facts.opened, Seek::Beginning, 1, self.config().max_pixels);
+        let mut args = input(&facts.opened, &Clock::Stored, Seek::Beginning, 1, self.config().max_pixels);
         args.extend(words(&[
             "-map",
             &format!("0:{}", facts.video.index),
@@ -141,7 +175,7 @@ impl Media {
         stop: &CancellationToken,
     ) -> Result<Finished, MediaError> {
         let job = Job { program: &self.config().ffmpeg, args, folder, stdout_limit_bytes: LISTING_LIMIT_BYTES };
-        self.shared.executor.run(job, stop).await
+        self.run(job, stop).await
     }
 
     pub(crate) async fn ffprobe(&self, args: Vec<String>, stop: &CancellationToken) -> Result<Finished, MediaError> {
@@ -151,7 +185,18 @@ impl Media {
             folder: Utf8Path::new("/"),
             stdout_limit_bytes: LISTING_LIMIT_BYTES,
         };
-        self.shared.executor.run(job, stop).await
+        self.run(job, stop).await
+    }
+
+    /// A program takes a source that breaks off on its way from the bucket for a short one; here it is the error that it is.
+    async fn run(&self, job: Job<'_>, stop: &CancellationToken) -> Result<Finished, MediaError> {
+        let executor = &self.shared.executor;
+        let Some(remote) = &self.shared.remote else { return executor.run(job, &self.caller, stop).await };
+        let watch = remote.watch(&job.args);
+        match executor.run(job, &self.caller, stop).await {
+            Err(MediaError::Cancelled) => Err(MediaError::Cancelled),
+            finished => watch.verdict().and(finished),
+        }
     }
 }
 

@@ -134,6 +134,12 @@ impl TimeBase {
         (scaled + denominator / 2).div_euclid(denominator)
     }
 
+    /// The tick next to `nanos`.
+    pub(crate) fn nearest(self, nanos: i128) -> i64 {
+        let half = i128::from(self.numerator) * NANOS_PER_SECOND / i128::from(self.denominator) / 2;
+        self.floor(nanos + half)
+    }
+
     /// The last tick at or before `nanos`.
     fn floor(self, nanos: i128) -> i64 {
         let ticks = (nanos * i128::from(self.denominator)).div_euclid(i128::from(self.numerator) * NANOS_PER_SECOND);
@@ -178,6 +184,11 @@ impl Timeline {
     /// The same clock with its first moment moved to `ticks`.
     pub(crate) fn starting_at(self, ticks: i64) -> Self {
         Self { base: self.base, origin_nanos: self.base.nanos(ticks) }
+    }
+
+    /// The same clock with everything shown that much later.
+    pub(crate) fn starting_later(self, by: MediaTime) -> Self {
+        Self { base: self.base, origin_nanos: self.origin_nanos - nanos_of(by.0) }
     }
 
     /// When the tick is shown; ticks before the first moment are moved to it.

@@ -1,11 +1,12 @@
 //! The bytes of a file, whole or in part.
 
+use ambient_media::objects::{ObjectError, ObjectKey};
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 use tokio_util::io::ReaderStream;
@@ -59,9 +60,8 @@ pub async fn content(
 ) -> Result<Response, ApiError> {
     let file = living(&app, &id).await?;
     let path = app.uploads.local_path(&id, &file.extension);
-    let not_here = || ApiError::not_found("file content", id.as_str());
-    let Ok(facts) = fs_err::tokio::metadata(&path).await else { return Err(not_here()) };
-    let size = facts.len();
+    let place = Place::of(&app, &file, path).await.ok_or_else(|| ApiError::not_found("file content", id.as_str()))?;
+    let size = place.size_bytes;
     let etag = format!("\"{}\"", file.sha256);
     if matches_etag(headers.get(header::IF_NONE_MATCH), &etag) {
         return Ok(described(StatusCode::NOT_MODIFIED.into_response(), &file, &etag));
@@ -73,7 +73,7 @@ pub async fn content(
         Some((first, last)) => (StatusCode::PARTIAL_CONTENT, first, last - first + 1),
         None => (StatusCode::OK, 0, size),
     };
-    let body = if method == Method::HEAD { Body::empty() } else { stream(&path, first, length).await? };
+    let body = if method == Method::HEAD { Body::empty() } else { place.stream(&app, first, length).await? };
     let mut response = described((status, body).into_response(), &file, &etag);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
@@ -83,7 +83,37 @@ pub async fn content(
     Ok(response)
 }
 
-async fn stream(path: &Utf8Path, first: u64, length: u64) -> Result<Body, ApiError> {
+/// Where the bytes are, and how many.
+struct Place {
+    held: Held,
+    size_bytes: u64,
+}
+
+enum Held {
+    Here(Utf8PathBuf),
+    InBucket(ObjectKey),
+}
+
+impl Place {
+    /// On this host, else in the bucket; `None` when they are nowhere.
+    async fn of(app: &App, file: &FileRecord, path: Utf8PathBuf) -> Option<Self> {
+        if let Ok(facts) = fs_err::tokio::metadata(&path).await {
+            return Some(Self { held: Held::Here(path), size_bytes: facts.len() });
+        }
+        app.uploads.objects()?;
+        let key = file.bucket_key.as_deref()?.parse().ok()?;
+        Some(Self { held: Held::InBucket(key), size_bytes: file.size_bytes })
+    }
+
+    async fn stream(&self, app: &App, first: u64, length: u64) -> Result<Body, ApiError> {
+        match &self.held {
+            Held::Here(path) => from_disk(path, first, length).await,
+            Held::InBucket(key) => from_bucket(app, key, first, length).await,
+        }
+    }
+}
+
+async fn from_disk(path: &Utf8Path, first: u64, length: u64) -> Result<Body, ApiError> {
     let failed = |source| ApiError::internal("read the file", source);
     let mut file = fs_err::tokio::File::open(path).await.map_err(failed)?;
     if first > 0 {
@@ -91,6 +121,16 @@ async fn stream(path: &Utf8Path, first: u64, length: u64) -> Result<Body, ApiErr
     }
     let (file, _path) = file.into_parts();
     Ok(Body::from_stream(ReaderStream::with_capacity(file.take(length), CHUNK_BYTES)))
+}
+
+async fn from_bucket(app: &App, key: &ObjectKey, first: u64, length: u64) -> Result<Body, ApiError> {
+    let Some(store) = app.uploads.objects().filter(|_store| length > 0) else { return Ok(Body::empty()) };
+    match store.stream(key, Some(first..first + length)).await {
+        Ok((_facts, pieces)) => Ok(Body::from_stream(pieces)),
+        Err(ObjectError::NotFound { .. }) => Err(ApiError::not_found("file content", key.file_name())),
+        Err(error) if error.is_passing() => Err(ApiError::Unavailable { what: "the bucket", source: error.into() }),
+        Err(error) => Err(ApiError::internal("read the file from the bucket", error)),
+    }
 }
 
 /// Headers that describe the file, whatever part of it goes out.

@@ -83,7 +83,7 @@ pub struct Held {
 }
 
 impl App {
-    /// Over these parts. `/readyz` asks the store and the broker; [`ReadyChecks::with`] adds to that.
+    /// Over these parts. `/readyz` asks the store, the broker and the bucket; [`ReadyChecks::with`] adds to that.
     pub fn new(parts: AppParts) -> Self {
         let AppParts { settings, store, broker, clock, lifecycle, sessions, streams, uploads, secrets } = parts;
         let asked_store = Arc::clone(&store);
@@ -96,6 +96,13 @@ impl App {
                 let broker = Arc::clone(&broker);
                 async move { Ok(broker.ping().await?) }
             });
+        let ready = match uploads.objects().cloned() {
+            None => ready,
+            Some(bucket) => ready.with("bucket", move || {
+                let bucket = bucket.clone();
+                async move { Ok(bucket.ping().await?) }
+            }),
+        };
         Self(Arc::new(Held {
             key: KeyCheck::new(&settings.server.api_key, settings.server.is_loopback()),
             retries: RetriedSends::default(),

@@ -6,8 +6,9 @@
 //! workspace, `<BASH_CWD>/sessions/<session>/`, where `BASH_CWD` is the video folder by default.
 
 use std::os::unix::fs::MetadataExt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use ambient_media::objects::{About, ObjectKey};
 use ambient_media::{
     AnnotateSpec, ClipSpec, FramesSpec, Grid, ImageSpec, Mark, Media, MediaConfig, MediaError, MediaTime, Pick, Rate,
     Shape, Source,
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
+use super::mirror::{self, Mirror};
 use super::outputs::{Fresh, Outputs, SESSION_MEDIA};
 use super::shell::{ShellHost, ShellLimits};
 use super::workspace::{Workspaces, remove_folder};
@@ -39,6 +41,7 @@ const SLOWEST_RATE: f64 = 0.001;
 const WORDS_SHOWN: usize = 400;
 const JPEG: &str = "image/jpeg";
 const MP4: &str = "video/mp4";
+const MEBIBYTE: u64 = 1 << 20;
 /// Where sessions' workspaces are.
 const SESSIONS: &str = "sessions";
 /// Where media work happens, on the file system of the video folder so that results can be moved.
@@ -55,6 +58,10 @@ pub struct InProcessConfig {
     pub extra_roots: Vec<Utf8PathBuf>,
     /// `MEDIA_CACHE_MAX_BYTES`: what clips and pictures may take on disk.
     pub cache_max_bytes: u64,
+    /// `ARTIFACT_MAX_SIZE_MB`, in bytes.
+    pub artifact_max_bytes: u64,
+    /// `ARTIFACT_URL_TTL_SECONDS`: how long links to exported files live.
+    pub artifact_link_life: Duration,
     /// Whether there is a shell.
     pub has_shell: bool,
     /// What one process of a shell command may use.
@@ -69,6 +76,8 @@ impl InProcessConfig {
             workspaces: settings.bash.working_directory.join(SESSIONS),
             extra_roots: settings.media.allowed_roots.clone(),
             cache_max_bytes: settings.media.cache_max_bytes,
+            artifact_max_bytes: settings.artifacts.max_size_bytes,
+            artifact_link_life: settings.artifacts.url_ttl,
             has_shell: settings.bash.enabled,
             shell_limits: ShellLimits {
                 cpu: settings.media.cpu_limit,
@@ -98,6 +107,7 @@ pub struct InProcess {
     media: Media,
     workspaces: Workspaces,
     outputs: Outputs,
+    mirror: Option<Mirror>,
     shell: Option<ShellHost>,
 }
 
@@ -148,11 +158,12 @@ struct AnnotatedFacts {
 }
 
 impl InProcess {
-    /// A backend over the videos of this store.
+    /// A backend over the videos of this store, and over the bucket of `media` if it has one.
     pub fn new(config: InProcessConfig, store: Arc<dyn Store>, media: Media) -> Self {
         Self {
             workspaces: Workspaces::new(config.workspaces.clone(), config.extra_roots.clone()),
             outputs: Outputs::new(config.video_folder.clone(), config.cache_max_bytes),
+            mirror: media.objects().map(|store| Mirror::new(store.clone(), config.video_folder.clone())),
             shell: config.has_shell.then(|| ShellHost::new(config.shell_limits)),
             store,
             media,
@@ -186,25 +197,40 @@ impl InProcess {
         }
     }
 
-    /// The session's video on this host, with its record.
-    async fn video(&self, video: &VideoId) -> Result<(Utf8PathBuf, FileRecord), BackendError> {
+    /// The session's video on this host or else in the bucket, with its record.
+    async fn video(&self, video: &VideoId) -> Result<(Source, FileRecord), BackendError> {
         let record = self.record(video).await?;
-        let path = self.config.video_folder.join(file_name(&record));
-        match fs_err::tokio::metadata(&path).await {
-            Ok(facts) if facts.is_file() => Ok((path, record)),
-            Ok(_) | Err(_) => Err(BackendError::NoSource {
+        if let Some(path) = self.local_video(&record).await {
+            return Ok((Source::File(path), record));
+        }
+        let key = self.mirror.as_ref().and_then(|_mirror| record.bucket_key.as_deref()?.parse().ok());
+        match key {
+            Some(key) => Ok((Source::Object(key), record)),
+            None => Err(BackendError::NoSource {
                 video: video.clone(),
                 reason: "its bytes are not on this host; upload the video again".to_owned(),
             }),
         }
     }
 
+    async fn local_video(&self, record: &FileRecord) -> Option<Utf8PathBuf> {
+        let path = self.config.video_folder.join(file_name(record));
+        fs_err::tokio::metadata(&path).await.ok().filter(std::fs::Metadata::is_file).map(|_facts| path)
+    }
+
+    /// The session's video in its workspace, for shell commands. One that lies in the bucket alone is not fetched whole for that.
+    async fn put_into_workspace(&self, target: &Target) -> Result<Option<Utf8PathBuf>, BackendError> {
+        let Ok(record) = self.record(&target.video).await else { return Ok(None) };
+        let Some(source) = self.local_video(&record).await else { return Ok(None) };
+        self.workspaces.link(&target.session, &source).await.map(Some)
+    }
+
     async fn found(&self, target: &Target) -> Result<Found, BackendError> {
         match &target.path {
             None => {
-                let (path, record) = self.video(&target.video).await?;
+                let (source, record) = self.video(&target.video).await?;
                 Ok(Found {
-                    source: Source::File(path),
+                    source,
                     identity: Identity::Video(target.video.clone()),
                     folder: Utf8PathBuf::from(target.video.as_str()),
                     duration: record.media.map(|media| media.duration_seconds),
@@ -220,6 +246,11 @@ impl InProcess {
                 })
             }
         }
+    }
+
+    /// Media work in the name of this session, so that sessions take turns.
+    fn media_of(&self, target: &Target) -> Media {
+        self.media.for_caller(target.session.as_str())
     }
 
     /// What a media error means for the model. What only the operator can use goes to the log.
@@ -246,6 +277,12 @@ impl InProcess {
                 format!("no picture could be decoded at {at} s: {}", short(stderr_tail))
             }
             MediaError::File { action, source } => format!("could not {action}: {}", source.kind()),
+            MediaError::Bucket(error) => {
+                return match mirror::told(error) {
+                    BackendError::Media(words) => BackendError::Media(format!("the video could not be read: {words}")),
+                    other => other,
+                };
+            }
             MediaError::BadPicture { reason, .. } => format!("could not read the picture: {}", short(reason)),
             // These speak of times and sizes alone; a kind that is added later is kept free of paths all the same.
             _ => short(&error.to_string()),
@@ -287,7 +324,8 @@ impl MediaBackend for InProcess {
             (wish.max_dimension, wish.max_size_bytes, wish.crf),
         );
         let make = || async {
-            let clip = self.media.clip(&found.source, &spec, stop).await.map_err(|error| self.told(&error))?;
+            let clip =
+                self.media_of(target).clip(&found.source, &spec, stop).await.map_err(|error| self.told(&error))?;
             let facts = ClipFacts {
                 start: clip.start.as_secs_f64(),
                 end: clip.end.as_secs_f64(),
@@ -316,7 +354,7 @@ impl MediaBackend for InProcess {
         let end = if let Some(end) = wish.end.or(found.duration) {
             end
         } else {
-            let probe = self.media.probe(&found.source, stop).await.map_err(|error| self.told(&error))?;
+            let probe = self.media_of(target).probe(&found.source, stop).await.map_err(|error| self.told(&error))?;
             probe.duration.as_secs_f64()
         };
         let spec = FramesSpec {
@@ -336,7 +374,8 @@ impl MediaBackend for InProcess {
             (wish.max_frames, wish.max_dimension, JPEG_QUALITY),
         );
         let make = || async {
-            let taken = self.media.frames(&found.source, &spec, stop).await.map_err(|error| self.told(&error))?;
+            let taken =
+                self.media_of(target).frames(&found.source, &spec, stop).await.map_err(|error| self.told(&error))?;
             let facts = FrameFacts {
                 times: taken.frames.iter().map(|frame| frame.timestamp.as_secs_f64()).collect(),
                 width: taken.size.width,
@@ -378,7 +417,8 @@ impl MediaBackend for InProcess {
         let drawn: Vec<_> = boxes.iter().map(|wish| (wish.corners, &wish.label)).collect();
         let key = ("annotated", &found.identity, time, (max_dimension, JPEG_QUALITY), drawn);
         let make = || async {
-            let made = self.media.annotate(&found.source, &spec, stop).await.map_err(|error| self.told(&error))?;
+            let made =
+                self.media_of(target).annotate(&found.source, &spec, stop).await.map_err(|error| self.told(&error))?;
             let boxes = made.marks.iter().map(|mark| mark.pixel_box);
             let facts = AnnotatedFacts {
                 time: made.timestamp.as_secs_f64(),
@@ -407,7 +447,8 @@ impl MediaBackend for InProcess {
         let key = ("image", identity_of(&path).await?, max_dimension, JPEG_QUALITY);
         let make = || async {
             let spec = ImageSpec { max_dim: Some(max_dimension), jpeg_quality: JPEG_QUALITY };
-            let picture = self.media.read_image(&path, &spec, stop).await.map_err(|error| self.told(&error))?;
+            let picture =
+                self.media_of(target).read_image(&path, &spec, stop).await.map_err(|error| self.told(&error))?;
             Ok((vec![Fresh { path: picture.path, extension: "jpg" }], (picture.width, picture.height)))
         };
         let folder = session_media(&target.session).join("images");
@@ -426,26 +467,47 @@ impl MediaBackend for InProcess {
         };
         let folder = self.workspaces.open(&target.session).await?;
         // A command may do without the video, so one that is gone does not keep it from running.
-        if let Ok((source, _record)) = self.video(&target.video).await {
-            self.workspaces.link(&target.session, &source).await?;
-        }
+        self.put_into_workspace(target).await?;
         shell.run(&target.session, &folder, wish, stop).await
     }
 
     async fn upload_artifact(
         &self,
-        _target: &Target,
-        _path: &str,
-        _name: Option<&str>,
-        _stop: &CancellationToken,
+        target: &Target,
+        path: &str,
+        name: Option<&str>,
+        stop: &CancellationToken,
     ) -> Result<ArtifactMade, BackendError> {
-        Err(BackendError::Media("S3 is not configured, so upload_artifact is unavailable.".to_owned()))
+        let Some(mirror) = &self.mirror else {
+            return Err(BackendError::Media("S3 is not configured, so upload_artifact is unavailable.".to_owned()));
+        };
+        let path = self.workspaces.confine(&target.session, path).await?;
+        let facts = fs_err::tokio::metadata(&path)
+            .await
+            .map_err(|error| BackendError::Path(format!("cannot be read: {}", error.kind())))?;
+        if facts.len() > self.config.artifact_max_bytes {
+            return Err(BackendError::Media(format!(
+                "artifact is {} MB, over the {} MB limit.",
+                facts.len().div_ceil(MEBIBYTE),
+                self.config.artifact_max_bytes / MEBIBYTE
+            )));
+        }
+        let name = artifact_name(name, &path);
+        let store = mirror.store();
+        let key = ObjectKey::artifact(target.video.as_str(), &name, unix_seconds());
+        let mut about = About::new(media_type(&name), "upload_artifact");
+        about.download_name = Some(name);
+        let size_bytes = tokio::select! {
+            () = stop.cancelled() => return Err(BackendError::Cancelled),
+            stored = store.put_file(&key, &path, &about) => stored.map_err(|error| mirror::told(&error))?,
+        };
+        let url = mirror.link(&key, self.config.artifact_link_life).await?;
+        Ok(ArtifactMade { uri: store.uri(&key), key: key.to_string(), url, size_bytes })
     }
 
     async fn source_hint(&self, target: &Target) -> Option<String> {
         self.shell.as_ref()?;
-        let (source, _record) = self.video(&target.video).await.ok()?;
-        Some(self.workspaces.link(&target.session, &source).await.ok()?.into_string())
+        self.put_into_workspace(target).await.ok()?.map(Utf8PathBuf::into_string)
     }
 
     async fn end_session(&self, session: &SessionId) -> Result<(), BackendError> {
@@ -460,16 +522,37 @@ impl MediaBackend for InProcess {
     }
 
     async fn read(&self, media: &MediaRef) -> Result<Bytes, BackendError> {
-        self.outputs.read(media).await
+        match (media, &self.mirror) {
+            (MediaRef::Local { path, .. }, None) => self.outputs.read(path).await,
+            // Another replica may have made it.
+            (MediaRef::Local { path, .. }, Some(mirror)) => match self.outputs.read(path).await {
+                Err(BackendError::Media(_)) => mirror.read_local(path).await,
+                outcome => outcome,
+            },
+            (MediaRef::Object { key, .. }, Some(mirror)) => mirror.read(&object_key(key)?).await,
+            (MediaRef::Object { .. }, None) => Err(elsewhere("in a bucket, and none is set")),
+            (MediaRef::Sent { .. }, _) => Err(elsewhere("in the user's message")),
+            (MediaRef::Link { .. }, _) => Err(elsewhere("behind a link")),
+        }
     }
 
-    async fn link(&self, _media: &MediaRef, _ttl: Duration) -> Result<Option<String>, BackendError> {
-        Ok(None)
+    async fn link(&self, media: &MediaRef, ttl: Duration) -> Result<Option<String>, BackendError> {
+        let Some(mirror) = &self.mirror else { return Ok(None) };
+        match media {
+            MediaRef::Local { path, mime_type } => mirror.link_local(path, mime_type, ttl).await.map(Some),
+            MediaRef::Object { key, .. } => mirror.link(&object_key(key)?, ttl).await.map(Some),
+            MediaRef::Sent { .. } | MediaRef::Link { .. } => Ok(None),
+        }
     }
 
     async fn source(&self, video: &VideoId) -> Result<(MediaRef, u64), BackendError> {
-        let (_path, record) = self.video(video).await?;
-        Ok((Self::local(file_name(&record).into(), &record.mime_type), record.size_bytes))
+        let (source, record) = self.video(video).await?;
+        let media = match source {
+            Source::Object(key) => MediaRef::Object { key: key.to_string(), mime_type: record.mime_type },
+            // Where there is a bucket, the file's key in it follows from its name.
+            _ => Self::local(file_name(&record).into(), &record.mime_type),
+        };
+        Ok((media, record.size_bytes))
     }
 
     fn workspace(&self, session: &SessionId) -> Option<Utf8PathBuf> {
@@ -480,6 +563,56 @@ impl MediaBackend for InProcess {
 /// What a video's file is called in the video folder.
 fn file_name(record: &FileRecord) -> String {
     format!("{}{}", record.id, record.extension)
+}
+
+fn object_key(key: &str) -> Result<ObjectKey, BackendError> {
+    key.parse().map_err(|error| BackendError::Media(format!("the stored reference is damaged: {error}")))
+}
+
+fn elsewhere(place: &str) -> BackendError {
+    BackendError::Media(format!("this medium is {place}, not on this host"))
+}
+
+/// The name that the user sees: the wanted one, with the file's own extension where it has none.
+fn artifact_name(wanted: Option<&str>, path: &Utf8Path) -> String {
+    let own = path.file_name().unwrap_or("file");
+    let wanted = wanted.and_then(|name| name.rsplit(['/', '\\']).next()).map(str::trim).filter(|name| !name.is_empty());
+    match (wanted, path.extension()) {
+        (None, _) => own.to_owned(),
+        (Some(name), Some(extension)) if Utf8Path::new(name).extension().is_none() => format!("{name}.{extension}"),
+        (Some(name), _) => name.to_owned(),
+    }
+}
+
+/// The media type that a browser needs, by the extension; what is not known is saved rather than shown.
+fn media_type(name: &str) -> &'static str {
+    match Utf8Path::new(name).extension().unwrap_or_default().to_ascii_lowercase().as_str() {
+        "mp4" | "m4v" => MP4,
+        "mov" => "video/quicktime",
+        "webm" => "video/webm",
+        "mkv" => "video/x-matroska",
+        "gif" => "image/gif",
+        "jpg" | "jpeg" => JPEG,
+        "png" => "image/png",
+        "webp" => "image/webp",
+        "svg" => "image/svg+xml",
+        "mp3" => "audio/mpeg",
+        "m4a" => "audio/mp4",
+        "wav" => "audio/wav",
+        "csv" => "text/csv",
+        "txt" | "log" | "md" => "text/plain; charset=utf-8",
+        "srt" => "application/x-subrip",
+        "vtt" => "text/vtt",
+        "html" => "text/html; charset=utf-8",
+        "json" => "application/json",
+        "pdf" => "application/pdf",
+        "zip" => "application/zip",
+        _ => "application/octet-stream",
+    }
+}
+
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 fn session_media(session: &SessionId) -> Utf8PathBuf {

@@ -4,6 +4,7 @@
 //! or with bytes.
 
 pub mod inprocess;
+mod mirror;
 mod outputs;
 mod room;
 pub mod shell;

@@ -20,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 use super::BackendError;
 use super::room::{self, Room};
 use crate::ids::VideoId;
-use crate::store::records::MediaRef;
 
 /// Where media of sessions' own files are, below the root.
 pub(super) const SESSION_MEDIA: &str = "session-media";
@@ -163,14 +162,8 @@ impl Outputs {
         fs_err::tokio::rename(aside, self.root.join(note)).await
     }
 
-    /// The bytes behind a reference.
-    pub(crate) async fn read(&self, media: &MediaRef) -> Result<Bytes, BackendError> {
-        let path = match media {
-            MediaRef::Local { path, .. } => path,
-            MediaRef::Object { .. } => return Err(elsewhere("in the bucket")),
-            MediaRef::Sent { .. } => return Err(elsewhere("in the user's message")),
-            MediaRef::Link { .. } => return Err(elsewhere("behind a link")),
-        };
+    /// The bytes of a file below the root.
+    pub(crate) async fn read(&self, path: &Utf8Path) -> Result<Bytes, BackendError> {
         if !path.components().all(|component| matches!(component, Utf8Component::Normal(_))) {
             return Err(BackendError::Path(format!("the media reference `{path}` leaves the video folder")));
         }
@@ -210,10 +203,6 @@ fn name_of(wish: &impl Serialize) -> String {
         write!(name, "{byte:02x}").expect("a string takes all text");
     }
     name
-}
-
-fn elsewhere(place: &str) -> BackendError {
-    BackendError::Media(format!("this medium is {place}, not on this host"))
 }
 
 fn unkept(error: &std::io::Error) -> BackendError {
@@ -280,11 +269,10 @@ mod tests {
     #[tokio::test]
     async fn a_reference_cannot_leave_the_folder() {
         let place = Place::new();
-        let local = |path: &str| MediaRef::Local { path: path.into(), mime_type: "image/jpeg".into() };
         for bad in ["../x", "/etc/passwd", "a/../../x"] {
-            assert!(matches!(place.outputs.read(&local(bad)).await, Err(BackendError::Path(_))), "{bad}");
+            assert!(matches!(place.outputs.read(Utf8Path::new(bad)).await, Err(BackendError::Path(_))), "{bad}");
         }
-        assert!(matches!(place.outputs.read(&local("missing")).await, Err(BackendError::Media(_))));
+        assert!(matches!(place.outputs.read(Utf8Path::new("missing")).await, Err(BackendError::Media(_))));
     }
 
     #[tokio::test]

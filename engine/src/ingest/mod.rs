@@ -3,6 +3,7 @@
 //! Each file goes through independent stages, each with its own status and its own retries: the source, then the
 //! description. Workers take files from the broker's queue; a sweep finds those whose job was lost.
 
+pub mod copies;
 mod description;
 pub mod form;
 mod hash;
@@ -27,6 +28,7 @@ use crate::backend::inprocess::media_config;
 use crate::broker::Broker;
 use crate::clock::Clock;
 use crate::ids::VideoId;
+use crate::ingest::upload::Uploads;
 use crate::lifecycle::Lifecycle;
 use crate::store::Store;
 
@@ -43,6 +45,8 @@ pub struct IngestParts {
     pub youtube: Option<Arc<Youtube>>,
     /// `VIDEO_FOLDER`: where imports go.
     pub video_folder: Utf8PathBuf,
+    /// Who copies imports to the bucket; `None` leaves that to the sweep of files.
+    pub uploads: Option<Uploads>,
     /// Who describes. `None`, or one without an endpoint, leaves files without a description.
     pub vision: Option<Arc<Vision>>,
     /// The time of records.

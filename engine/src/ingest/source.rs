@@ -122,7 +122,7 @@ impl Worker {
             }
         };
         match fetched {
-            Ok(placed) => self.here(file, placed).await,
+            Ok(placed) => self.here(file, placed, stop).await,
             Err(NotFetched::Youtube(YoutubeError::Media(MediaError::Cancelled))) => self.put_back(file).await,
             Err(failure) => {
                 if let NotFetched::Youtube(error @ YoutubeError::Media(_)) = &failure {
@@ -196,7 +196,7 @@ impl Worker {
     }
 
     /// Gives the download its place, and says so.
-    async fn here(&self, file: FileRecord, placed: Placed) -> Result<Sourced, StoreError> {
+    async fn here(&self, file: FileRecord, placed: Placed, stop: &CancellationToken) -> Result<Sourced, StoreError> {
         let Placed { kind, sha256, size_bytes, downloaded } = placed;
         let path = self.parts.video_folder.join(format!("{}{}", file.id, kind.extension));
         let media = facts(downloaded.probe());
@@ -225,13 +225,25 @@ impl Worker {
         });
         if let Some(file) = written.await? {
             tracing::info!(video.id = %file.id, file.size_bytes = size_bytes, "a video is imported");
-            return Ok(Sourced::Settled(Box::new(file)));
+            return self.copied(file, stop).await;
         }
         // Deleted in this moment: nobody would ever find it. What somebody else fetched instead is theirs.
         if let Ok(None) = self.parts.store.file(&mine.id).await {
             remove_file(&path).await;
         }
         Ok(Sourced::Not(Ended::Lost))
+    }
+
+    /// Sees to the copy in the bucket, where there is one, so that other hosts can work on the video. One that fails, or that a
+    /// stop cuts short, is made by the sweep of files.
+    async fn copied(&self, file: FileRecord, stop: &CancellationToken) -> Result<Sourced, StoreError> {
+        let Some(uploads) = &self.parts.uploads else { return Ok(Sourced::Settled(Box::new(file))) };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            _is_copied = uploads.copy_missing(&file) => {}
+        }
+        let read_again = self.parts.store.file(&file.id).await?;
+        Ok(read_again.map_or(Sourced::Not(Ended::Lost), |file| Sourced::Settled(Box::new(file))))
     }
 
     /// An engine that stops leaves the import as it found it.

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use ambient_media::objects::ObjectStore;
 use ambient_media::{Acceptance, Media, MediaError, Probe, Refusal, Source};
 use aws_lc_rs::digest::{Context, SHA256};
 use bytes::Bytes;
@@ -20,6 +21,7 @@ use tempfile::{NamedTempFile, TempPath};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use super::copies::BucketCopies;
 use super::form::{Form, FormError, PartHead};
 use super::hash::{hex, video_id};
 use super::kind::{Kind, file_name, kind_of};
@@ -110,15 +112,16 @@ struct Parts {
     broker: Arc<dyn Broker>,
     clock: Clock,
     turns: Turns,
+    copies: Option<BucketCopies>,
 }
 
 /// Lets one upload of the same bytes at a time be looked at; those behind it find it accepted.
 #[derive(Debug, Default)]
-struct Turns(Mutex<HashMap<VideoId, Weak<Semaphore>>>);
+pub(super) struct Turns(Mutex<HashMap<VideoId, Weak<Semaphore>>>);
 
 impl Turns {
     /// Waits for the turn of this id, which ends when the permit is dropped.
-    async fn take(&self, id: &VideoId) -> OwnedSemaphorePermit {
+    pub(super) async fn take(&self, id: &VideoId) -> OwnedSemaphorePermit {
         let turn = {
             let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             turns.retain(|_, turn| turn.strong_count() > 0);
@@ -147,7 +150,7 @@ struct Said {
 }
 
 impl Uploads {
-    /// Uploads into `folder`, which is made when it is missing.
+    /// Uploads into `folder`, which is made when it is missing; `copies` says to which bucket they are copied, if there is one.
     ///
     /// # Errors
     /// When the folder cannot be made.
@@ -158,15 +161,25 @@ impl Uploads {
         store: Arc<dyn Store>,
         broker: Arc<dyn Broker>,
         clock: Clock,
+        copies: Option<BucketCopies>,
     ) -> io::Result<Self> {
         fs_err::create_dir_all(folder.join(INCOMING))?;
-        let parts =
-            Parts { folder: folder.to_owned(), limit_bytes, media, store, broker, clock, turns: Turns::default() };
+        let (folder, turns) = (folder.to_owned(), Turns::default());
+        let parts = Parts { folder, limit_bytes, media, store, broker, clock, turns, copies };
         Ok(Self { parts: Arc::new(parts) })
     }
 
     pub(super) fn now(&self) -> Timestamp {
         self.parts.clock.now()
+    }
+
+    /// The bucket that uploads are copied to.
+    pub fn objects(&self) -> Option<&ObjectStore> {
+        self.parts.copies.as_ref().map(BucketCopies::store)
+    }
+
+    pub(super) fn copies(&self) -> Option<&BucketCopies> {
+        self.parts.copies.as_ref()
     }
 
     pub(super) fn store(&self) -> &dyn Store {
@@ -273,8 +286,7 @@ impl Uploads {
         match self.parts.store.insert_file(&record).await {
             Ok(Inserted::New) => {
                 tracing::info!(file.id = %id, file.size_bytes = record.size_bytes, "video taken in");
-                self.enqueue(&id).await;
-                Ok(record)
+                Ok(self.copy_and_enqueue(record).await)
             }
             Ok(Inserted::Existing(known)) => self.repaired(*known, said.lives).await,
             Err(error) => {
@@ -341,11 +353,7 @@ impl Uploads {
                 next.updated_at = after(current.updated_at, now);
             }
             if !is_changed || self.parts.store.update_file(&next, current.updated_at).await? {
-                if next.description_status == Some(WorkStatus::Pending) {
-                    // The first job may have been lost; a second one finds nothing left to do.
-                    self.enqueue(&next.id).await;
-                }
-                return Ok(next);
+                return Ok(self.copy_and_enqueue(next).await);
             }
             match self.parts.store.file(&current.id).await? {
                 Some(read_again) => current = read_again,
@@ -363,7 +371,7 @@ impl Uploads {
         }
     }
 
-    /// Deletes a file: its record, its local copy and the folder of media made from it. `false` when there is none.
+    /// Deletes a file: its record, its local copy and the folder of media made from it, and all of that in the bucket. `false` when there is none.
     ///
     /// # Errors
     /// When the store fails.
@@ -379,22 +387,29 @@ impl Uploads {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => tracing::warn!(file.id = %id, error = %chain(&error), "a folder of media was not removed"),
         }
+        self.remove_objects(&file).await;
         tracing::info!(file.id = %id, "file deleted");
         Ok(true)
     }
 
-    /// Deletes files past their time and what dead engines left of uploads. Idempotent; for a recurring task.
+    /// Deletes files past their time and what dead engines left of uploads, and makes copies in the bucket that are missing. Idempotent; for a
+    /// recurring task.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         self.remove_left_overs().await;
         let mut window = Window { limit: 500, ascending: true, after: None, before: None };
+        let mut copying = self.parts.copies.is_some();
         loop {
             let page = self.parts.store.files(&window).await?;
             let now = self.parts.clock.now();
-            for file in page.items.iter().filter(|file| is_expired(file, now)) {
-                self.delete(&file.id).await?;
+            for file in &page.items {
+                if is_expired(file, now) {
+                    self.delete(&file.id).await?;
+                } else if copying {
+                    copying = self.copy_missing(file).await;
+                }
             }
             let Some(last) = page.items.last().filter(|_| page.has_more) else { return Ok(()) };
             window.after = Some(crate::store::Position { at: last.created_at, id: last.id.to_string() });

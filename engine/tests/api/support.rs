@@ -134,6 +134,7 @@ impl Api {
             Arc::clone(&store),
             Arc::clone(&broker),
             clock.clone(),
+            None,
         )?;
         let secrets = Secrets::new(&settings)?;
         built_in::seed(store.as_ref(), &settings, clock.now()).await?;

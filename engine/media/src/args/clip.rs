@@ -57,7 +57,7 @@ pub(crate) const OUTPUT: &str = "clip.mp4";
 
 pub(crate) fn args(cut: &Cut<'_>) -> Vec<String> {
     let base = cut.video.timeline.base();
-    let mut args = input(cut.opened, cut.seek, cut.threads, cut.max_pixels);
+    let mut args = input(cut.opened, &cut.video.clock, cut.seek, cut.threads, cut.max_pixels);
     args.extend(words(&["-filter_complex", &graph(cut)]));
 
     args.extend(words(&["-map", "[shown]"]));
@@ -114,7 +114,7 @@ pub(crate) fn args(cut: &Cut<'_>) -> Vec<String> {
 }
 
 fn graph(cut: &Cut<'_>) -> String {
-    let mut chain: Vec<String> = filters::deinterlace(cut.video).into_iter().collect();
+    let mut chain: Vec<String> = filters::clock(cut.video).into_iter().chain(filters::deinterlace(cut.video)).collect();
     chain.push(format!("trim=start_pts={}:end_pts={}", cut.first, cut.beyond));
     chain.push(format!("setpts=PTS-{}", signed(cut.first)));
     let mut shown = Vec::new();

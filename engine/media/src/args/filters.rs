@@ -1,6 +1,6 @@
 //! The picture part of filter graphs: fields to pictures, the size on screen, HDR to bt709, 8-bit 4:2:0.
 
-use crate::header::{ColourMatrix, Video};
+use crate::header::{Clock, ColourMatrix, Video};
 use crate::probe::Size;
 
 /// Who takes the pictures.
@@ -12,6 +12,17 @@ pub(crate) enum Target {
     Jpeg,
     /// A PNG, which is RGB.
     Png,
+}
+
+/// Gives counted pictures their times. Comes first of all.
+pub(crate) fn clock(video: &Video) -> Option<String> {
+    match &video.clock {
+        Clock::Stored | Clock::Generated => None,
+        Clock::Counted(slots) => {
+            let base = video.timeline.base();
+            Some(format!("settb={}/{},setpts={}", base.numerator(), base.denominator(), slots.expression()))
+        }
+    }
 }
 
 /// Makes pictures of fields. Must come before any picture is dropped, since it looks at the neighbours; keeps the stream's time base.

@@ -50,8 +50,9 @@ pub(crate) fn args(shots: &Shots<'_>) -> Vec<String> {
         Format::Png => (Target::Png, words(&["-c:v", "png", "-compression_level", "1"])),
     };
     let wanted: Vec<String> = ticks.iter().map(|tick| format!("eq(pts\\,{tick})")).collect();
-    let chain: Vec<String> = filters::deinterlace(video)
+    let chain: Vec<String> = filters::clock(video)
         .into_iter()
+        .chain(filters::deinterlace(video))
         .chain([
             format!("select={}", wanted.join("+")),
             format!("setpts=PTS-{}", signed(ticks[0])),
@@ -59,7 +60,7 @@ pub(crate) fn args(shots: &Shots<'_>) -> Vec<String> {
         ])
         .collect();
 
-    let mut args = input(opened, *seek, *threads, *max_pixels);
+    let mut args = input(opened, &video.clock, *seek, *threads, *max_pixels);
     args.extend(words(&["-filter_complex", &format!("[0:{}]{}[shown]", video.index, chain.join(","))]));
     args.extend(words(&["-map", "[shown]", "-fps_mode", "passthrough", "-enc_time_base", &base.to_string()]));
     args.extend(codec);

@@ -7,6 +7,7 @@ pub(crate) mod probe;
 pub(crate) mod remux;
 pub(crate) mod youtube;
 
+use crate::header::Clock;
 use crate::source::Opened;
 use crate::time::clock_seconds;
 
@@ -23,17 +24,24 @@ pub(crate) enum Seek {
     To(i128),
 }
 
-/// What guards a file of a stranger, in front of each `-i`: one demuxer, chosen by us, that reaches files and pipes and nothing else.
+/// What guards a file of a stranger, in front of each `-i`: one demuxer, chosen by us, that reaches what it needs to read the source and nothing
+/// else.
 pub(crate) fn guarded(opened: &Opened) -> Vec<String> {
     let demuxer = opened.container.demuxer();
-    words(&["-protocol_whitelist", "file,pipe", "-format_whitelist", demuxer, "-f", demuxer])
+    words(&["-protocol_whitelist", opened.protocols(), "-format_whitelist", demuxer, "-f", demuxer])
+}
+
+/// Lets the demuxer fill in presentation times that the container does not store, where its parser knows the order of the pictures.
+pub(crate) fn generated(clock: &Clock) -> Vec<String> {
+    if matches!(clock, Clock::Generated) { words(&["-fflags", "+genpts"]) } else { Vec::new() }
 }
 
 /// The start of every ffmpeg call on a source: the file from `seek` on, with its own time stamps.
-pub(crate) fn input(opened: &Opened, seek: Seek, threads: usize, max_pixels: u64) -> Vec<String> {
+pub(crate) fn input(opened: &Opened, clock: &Clock, seek: Seek, threads: usize, max_pixels: u64) -> Vec<String> {
     let mut args = words(&["-hide_banner", "-nostdin", "-y", "-loglevel", "error", "-max_error_rate", "1"]);
     args.extend(["-threads".to_owned(), threads.to_string(), "-max_pixels".to_owned(), max_pixels.to_string()]);
     args.extend(guarded(opened));
+    args.extend(generated(clock));
     if let Seek::To(nanos) = seek {
         args.extend(words(&["-noaccurate_seek", "-seek_timestamp", "1", "-ss", &clock_seconds(nanos)]));
     }

@@ -1,7 +1,7 @@
 //! Calls that look and make nothing: what streams there are, and when their packets or pictures come.
 
-use super::{Seek, guarded, input, words};
-use crate::header::Video;
+use super::{Seek, generated, guarded, input, words};
+use crate::header::{Clock, Video};
 use crate::source::Opened;
 use crate::time::clock_seconds;
 
@@ -33,12 +33,13 @@ pub(crate) fn streams(opened: &Opened, max_pixels: u64, with_packets: bool) -> V
     args
 }
 
-const PACKET_ENTRIES: &str = "packet=stream_index,pts,dts,duration,flags";
+const PACKET_ENTRIES: &str = "packet=stream_index,pts,dts,duration,size,flags";
 
-/// One line a packet: stream, presentation time, decoding time, length, flags. Nothing is decoded.
-pub(crate) fn packets(opened: &Opened, stream: Option<u32>, stretch: Stretch) -> Vec<String> {
+/// One line a packet: stream, presentation time, decoding time, length, size, flags. Nothing is decoded.
+pub(crate) fn packets(opened: &Opened, clock: &Clock, stream: Option<u32>, stretch: Stretch) -> Vec<String> {
     let mut args = words(&["-hide_banner", "-loglevel", "error"]);
     args.extend(guarded(opened));
+    args.extend(generated(clock));
     if let Some(index) = stream {
         args.extend(words(&["-select_streams", &index.to_string()]));
     }
@@ -49,19 +50,12 @@ pub(crate) fn packets(opened: &Opened, stream: Option<u32>, stretch: Stretch) ->
     args
 }
 
-/// An ffmpeg call that decodes and prints a line a picture, for streams whose packets carry no presentation time: there the decoder decides.
-pub(crate) fn decoded(
-    opened: &Opened,
-    video: &Video,
-    stretch: Stretch,
-    threads: usize,
-    max_pixels: u64,
-) -> Vec<String> {
-    let seek = stretch.from.map_or(Seek::Beginning, Seek::To);
+/// An ffmpeg call that decodes the whole file and prints a line a picture, for streams whose packets do not tell when they are shown: there only
+/// the order in which the decoder gives them counts.
+pub(crate) fn decoded(opened: &Opened, video: &Video, threads: usize, max_pixels: u64) -> Vec<String> {
     let base = video.timeline.base();
-    let mut args = input(opened, seek, threads, max_pixels);
-    let trim = stretch.to.map_or_else(|| "null".to_owned(), |to| format!("trim=end={}", clock_seconds(to)));
-    args.extend(words(&["-filter_complex", &format!("[0:{}]{trim}[stamps]", video.index), "-map", "[stamps]"]));
+    let mut args = input(opened, &video.clock, Seek::Beginning, threads, max_pixels);
+    args.extend(words(&["-filter_complex", &format!("[0:{}]null[stamps]", video.index), "-map", "[stamps]"]));
     args.extend(words(&["-fps_mode", "passthrough", "-enc_time_base", &base.to_string()]));
     args.extend(words(&["-c:v", "wrapped_avframe", "-f", "framecrc", "pipe:1"]));
     args

@@ -82,6 +82,11 @@ impl ObjectKey {
         format!("artifacts/{video_id}/")
     }
 
+    /// A key under which nothing is ever stored.
+    pub(super) fn nobodys() -> Self {
+        Self("ambient-answers".to_owned())
+    }
+
     /// The key as it is stored and sent.
     pub fn as_str(&self) -> &str {
         &self.0

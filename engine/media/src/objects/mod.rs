@@ -26,4 +26,5 @@ pub use config::ObjectStoreConfig;
 pub use error::{ObjectError, Operation};
 pub use key::{BadObjectKey, ObjectKey};
 pub use link::PresignedUrl;
+pub(crate) use store::content_range;
 pub use store::{About, Listed, ObjectFacts, ObjectReader, ObjectStore};

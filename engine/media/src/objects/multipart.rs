@@ -10,6 +10,7 @@ use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
 use bytes::Bytes;
 use camino::Utf8Path;
 use futures::stream::{StreamExt, TryStreamExt};
+use tokio::sync::oneshot;
 
 use super::body::{Progress, length_of};
 use super::config::LEAST_PART_BYTES;
@@ -115,7 +116,21 @@ struct Upload {
 }
 
 impl Upload {
+    /// Begins an upload in a task of its own: when the caller goes away before the answer is there, the upload that it names is aborted too.
     async fn begin(store: &ObjectStore, key: &ObjectKey, about: &About) -> Result<Self, ObjectError> {
+        let (to_caller, from_task) = oneshot::channel();
+        let (own_store, own_key, about) = (store.clone(), key.clone(), about.clone());
+        store.left_over().spawn(async move {
+            let begun = Self::begin_now(own_store, own_key, &about).await;
+            if let Err(Ok(unwanted)) = to_caller.send(begun) {
+                unwanted.abort().await;
+            }
+        });
+        let broke_off = |_gone| store.attempt(Operation::Put, key.as_str()).bad_answer("the request broke off");
+        from_task.await.map_err(broke_off)?
+    }
+
+    async fn begin_now(store: ObjectStore, key: ObjectKey, about: &About) -> Result<Self, ObjectError> {
         let attempt = store.attempt(Operation::Put, key.as_str());
         let request = store
             .client()?

@@ -185,6 +185,15 @@ impl ObjectStore {
         }
     }
 
+    /// Asks whether the bucket answers and takes the key, with the request that everything else begins with.
+    ///
+    /// # Errors
+    ///
+    /// When the bucket refuses, cannot be reached or stops going on.
+    pub async fn ping(&self) -> Result<(), ObjectError> {
+        self.head(&ObjectKey::nobodys()).await.map(drop)
+    }
+
     /// Reads an object from its beginning.
     ///
     /// # Errors
@@ -276,12 +285,13 @@ impl ObjectStore {
     /// When the bucket refuses, cannot be reached or stops going on; some objects may be gone by then.
     pub async fn delete_under(&self, prefix: &str) -> Result<usize, ObjectError> {
         let found = self.list(prefix).await?;
-        futures::stream::iter(&found)
-            .map(|object| self.delete_named(&object.key))
+        let count = found.len();
+        futures::stream::iter(found)
+            .map(|object| async move { self.delete_named(&object.key).await })
             .buffer_unordered(REMOVALS_AT_ONCE)
             .try_collect::<()>()
             .await?;
-        Ok(found.len())
+        Ok(count)
     }
 
     /// A link that anybody can follow for `life`, seven days at most. Its signature covers the `host` header alone.

@@ -11,6 +11,7 @@ use super::envelope::Failure;
 use super::target::{SUFFIXES, in_folder};
 use crate::error::MediaError;
 use crate::objects::{About, ObjectError, ObjectKey, ObjectStore};
+use crate::source::Source;
 
 /// Who made an object, as its metadata says.
 pub(super) const MADE_BY: &str = "e2b-sandbox";
@@ -33,7 +34,7 @@ pub(super) struct Sent {
 
 /// The bucket, or a word about what is missing.
 pub(super) fn store(around: &Surroundings) -> Result<&ObjectStore, Failure> {
-    around.bucket.as_ref().ok_or_else(|| {
+    around.bucket.as_ref().map(|bucket| &bucket.store).ok_or_else(|| {
         let message = "there is no bucket: set `S3_BUCKET`, `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`";
         Failure::new("S3NotConfigured", message)
     })
@@ -64,6 +65,27 @@ impl Outbox {
     }
 }
 
+/// A video of the folder, else the object in the bucket, which is read from there.
+pub(super) async fn locate(around: &Surroundings, id: &str, stop: &CancellationToken) -> Result<Source, Failure> {
+    let missing = match in_folder(around, id).await {
+        Ok(path) => return Ok(Source::File(path)),
+        Err(missing) => missing,
+    };
+    let Some(bucket) = &around.bucket else { return Err(missing) };
+    let found = tokio::select! {
+        () = stop.cancelled() => return Err(MediaError::Cancelled.into()),
+        found = stored(&bucket.store, id) => found?,
+    };
+    match found {
+        Some((key, _suffix)) => Ok(Source::Object(key)),
+        None => Err(nowhere(&missing, &bucket.store)),
+    }
+}
+
+fn nowhere(missing: &Failure, bucket: &ObjectStore) -> Failure {
+    Failure::new(&missing.code, format!("{}, nor in bucket `{}`", missing.message, bucket.bucket()))
+}
+
 /// The path of a video on this disk, fetched from the bucket if it is only there; and whether it was.
 ///
 /// Of several commands at once one fetches it and the others wait for that.
@@ -76,7 +98,7 @@ pub(super) async fn bring(
         Ok(path) => return Ok((path, false)),
         Err(missing) => missing,
     };
-    let Some(bucket) = &around.bucket else { return Err(missing) };
+    let Some(bucket) = around.bucket.as_ref().map(|bucket| &bucket.store) else { return Err(missing) };
     let folder = around.video_folder.join(id);
     fs_err::tokio::create_dir_all(&folder).await.map_err(MediaError::file("make the folder of the video"))?;
     let brought = async {
@@ -85,8 +107,7 @@ pub(super) async fn bring(
             return Ok((path, false));
         }
         let Some((key, suffix)) = stored(bucket, id).await? else {
-            let message = format!("{}, nor in bucket `{}`", missing.message, bucket.bucket());
-            return Err(Failure::new(&missing.code, message));
+            return Err(nowhere(&missing, bucket));
         };
         let part = tempfile::Builder::new()
             .prefix(".part-")

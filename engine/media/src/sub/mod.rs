@@ -36,7 +36,7 @@ pub use self::progress::Progress;
 
 use self::envelope::Failure;
 use crate::config::MediaConfig;
-use crate::objects::ObjectStore;
+use crate::remote::BucketReading;
 use crate::youtube::YoutubeConfig;
 
 /// The words after `ambientctl media`.
@@ -85,8 +85,8 @@ pub struct Surroundings {
     pub video_folder: Utf8PathBuf,
     /// Where outputs go that belong to no video of that folder.
     pub temporary_folder: Utf8PathBuf,
-    /// `S3_BUCKET`, if there is one.
-    pub bucket: Option<ObjectStore>,
+    /// `S3_BUCKET` and how its videos are read, if there is one.
+    pub bucket: Option<BucketReading>,
     /// `ARTIFACT_MAX_SIZE_MB`, in bytes.
     pub artifact_max_bytes: u64,
     /// `ARTIFACT_URL_TTL_SECONDS`.
@@ -103,7 +103,7 @@ impl Surroundings {
             youtube,
             video_folder: settings.media.video_folder.clone(),
             temporary_folder,
-            bucket: ObjectStore::from_settings(settings),
+            bucket: BucketReading::in_sandbox(settings),
             artifact_max_bytes: settings.artifacts.max_size_bytes,
             artifact_url_life: settings.artifacts.url_ttl,
         }
@@ -130,7 +130,7 @@ impl MediaCommand {
         };
         if let Some(bucket) = &around.bucket {
             // Uploads that were broken off leave no parts behind.
-            bucket.settle().await;
+            bucket.store.settle().await;
         }
         Envelope::of(answer)
     }

@@ -58,7 +58,7 @@ pub(super) async fn run(
     downloaded.move_to(&path).await?;
     let sent = match (outbox, &around.bucket) {
         (Some(outbox), Some(bucket)) => {
-            let key = bucket.source_key(&args.video_id, extension);
+            let key = bucket.store.source_key(&args.video_id, extension);
             Some(outbox.send(&key, &path, &About::new(content_type(&path), MADE_BY), stop).await?)
         }
         _ => None,

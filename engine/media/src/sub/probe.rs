@@ -21,7 +21,10 @@ pub struct Args {
 
 pub(super) async fn run(args: Args, around: &Surroundings, stop: &CancellationToken) -> Result<Value, Failure> {
     let Found { video_id, source, media, .. } = args.target.find(around, "probe", stop).await?;
-    let Source::File(path) = &source;
+    let path = match &source {
+        Source::File(path) => path.to_string(),
+        Source::Object(key) => key.to_string(),
+    };
     let probe = media.probe(&source, stop).await?;
     let video = probe.video.as_ref();
     let mut data = json!({

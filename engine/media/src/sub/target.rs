@@ -5,7 +5,7 @@ use clap::Args;
 use tokio_util::sync::CancellationToken;
 
 use super::Surroundings;
-use super::bucket::bring;
+use super::bucket::locate;
 use super::envelope::Failure;
 use crate::media::Media;
 use crate::source::Source;
@@ -51,9 +51,9 @@ impl Target {
         if let Some(id) = &self.video_id {
             check_id(id)?;
         }
-        let path = match (&self.source_path, &self.video_id) {
-            (Some(path), _id) => given(path).await?,
-            (None, Some(id)) => bring(around, id, stop).await?.0,
+        let source = match (&self.source_path, &self.video_id) {
+            (Some(path), _id) => Source::File(given(path).await?),
+            (None, Some(id)) => locate(around, id, stop).await?,
             (None, None) => return Err(Failure::bad_request("name a video with --video-id or --source-path")),
         };
         let mut config = around.media.clone();
@@ -61,8 +61,16 @@ impl Target {
             Some(id) => around.video_folder.join(id).join(kind),
             None => around.temporary_folder.clone(),
         };
-        let label = self.video_id.clone().unwrap_or_else(|| plain(path.file_stem().unwrap_or("video")));
-        Ok(Found { video_id: self.video_id, label, source: Source::File(path), media: Media::new(config) })
+        let label = match (&self.video_id, &source) {
+            (Some(id), _source) => id.clone(),
+            (None, Source::File(path)) => plain(path.file_stem().unwrap_or("video")),
+            (None, Source::Object(key)) => plain(key.file_name()),
+        };
+        let media = match &around.bucket {
+            Some(bucket) => Media::with_bucket(config, bucket.clone())?,
+            None => Media::new(config),
+        };
+        Ok(Found { video_id: self.video_id, label, source, media })
     }
 }
 

@@ -76,7 +76,7 @@ impl YoutubeError {
     }
 
     /// A short, stable word for the kind of failure, for envelopes and logs; part of the contract with scripts.
-    pub const fn code(&self) -> &'static str {
+    pub fn code(&self) -> &'static str {
         match self {
             Self::NotYoutube => "NotYoutube",
             Self::Live(_) => "YoutubeLive",

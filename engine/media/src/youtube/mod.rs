@@ -17,6 +17,7 @@ mod info;
 mod progress;
 
 use std::ffi::OsString;
+use std::sync::Arc;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -237,7 +238,7 @@ impl Youtube {
             return Ok((path, probe));
         }
         let facts = self.media.facts(&Source::File(path.clone()), stop).await?;
-        let opened = Opened::open(&Source::File(path.clone())).await?;
+        let opened = Opened::file(&path).await?;
         let args = remux::args(&opened, facts.video.index, self.media.config().max_pixels);
         let finished = self.media.ffmpeg(args, workspace.path(), stop).await?;
         let remuxed = workspace.file(remux::OUTPUT);
@@ -294,7 +295,7 @@ impl Youtube {
         environment.extend(own.map(|(name, value)| (OsString::from(name), OsString::from(value))));
         let stdout_limit_bytes = if on_line.is_some() { LINES_LIMIT_BYTES } else { INFO_LIMIT_BYTES };
         let job = Job { program: &self.config.program, args, folder, stdout_limit_bytes };
-        self.executor.run_with(job, Extra { environment: &environment, on_line }, stop).await
+        self.executor.run_with(job, Extra { environment: &environment, on_line }, &Arc::from(""), stop).await
     }
 }
 

@@ -4,19 +4,20 @@ use std::net::TcpListener;
 
 use ambient_media::{Acceptance, MediaConfig, Source};
 use anyhow::Result;
+use camino::Utf8Path;
 
 use crate::film::{Film, Room};
 use crate::kinds::refused;
 
-const CANARY: &str = "CANARY-must-not-leave-this-host";
+pub(crate) const CANARY: &str = "CANARY-must-not-leave-this-host";
 
 fn playlist(entry: &str) -> String {
     format!("#EXTM3U\n#EXT-X-VERSION:3\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\n{entry}\n#EXT-X-ENDLIST\n")
 }
 
 /// Each hostile file with a word of the reason that it is refused for.
-fn hostile_files(room: &Room, port: u16) -> Vec<(&'static str, Vec<u8>, &'static str)> {
-    let canary = room.folder.join("canary.txt");
+pub(crate) fn hostile_files(folder: &Utf8Path, port: u16) -> Vec<(&'static str, Vec<u8>, &'static str)> {
+    let canary = folder.join("canary.txt");
     let url = format!("http://127.0.0.1:{port}/hit.ts");
     let dash = format!(
         "<?xml version=\"1.0\"?><MPD xmlns=\"urn:mpeg:dash:schema:mpd:2011\" mediaPresentationDuration=\"PT9S\" profiles=\"urn:mpeg:dash:profile:isoff-on-demand:2011\">\
@@ -69,7 +70,7 @@ async fn no_hostile_file_opens_a_connection_or_another_file() -> Result<()> {
     let room = Room::new()?;
     std::fs::write(room.folder.join("canary.txt"), CANARY)?;
     Film::new(1, "10", 20).h264(&[]).make(&room.folder.join("neighbour-film.mp4"))?;
-    for (name, bytes, word) in hostile_files(&room, listener.local_addr()?.port()) {
+    for (name, bytes, word) in hostile_files(&room.folder, listener.local_addr()?.port()) {
         std::fs::write(room.folder.join(name), bytes)?;
         refused(&room, name, word).await?;
         let probe = room.media.probe(&room.source(name), &room.stop).await?;
@@ -90,7 +91,7 @@ async fn what_is_no_container_is_refused_before_any_program_starts() -> Result<(
         config.ffmpeg = "/nonexistent/ffmpeg".into();
         config.ffprobe = "/nonexistent/ffprobe".into();
     })?;
-    for (name, bytes, word) in hostile_files(&room, 9) {
+    for (name, bytes, word) in hostile_files(&room.folder, 9) {
         if !name.starts_with("mask") {
             std::fs::write(room.folder.join(name), bytes)?;
             refused(&room, name, word).await?;

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use ambient_media::objects::ObjectStore;
 use ambient_media::sub::{Envelope, MediaCommand, Surroundings};
-use ambient_media::{MediaConfig, YoutubeConfig};
+use ambient_media::{BucketReading, MediaConfig, YoutubeConfig};
+use ambient_test_bucket::TestBucket;
 use anyhow::{Context, Result, ensure};
 use camino::Utf8PathBuf;
 use clap::Parser;
@@ -12,6 +14,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::film::{Film, run, words};
+use crate::objects::config;
 use crate::pattern;
 
 const ID: &str = "vid_0123456789abcdef";
@@ -62,6 +65,20 @@ impl Desk {
     fn with_a_film() -> Result<Self> {
         let desk = Self::new()?;
         Film::new(3, "25", 100).sized(320, 240).h264(&[]).make(&desk.film())?;
+        Ok(desk)
+    }
+
+    /// The same with a bucket.
+    fn with_a_bucket(bucket: &TestBucket) -> Result<Self> {
+        let mut desk = Self::with_a_film()?;
+        desk.around.bucket = Some(BucketReading {
+            store: ObjectStore::new(config(bucket.endpoint())),
+            streams: true,
+            stream_min_bytes: 0,
+            link_life: Duration::from_mins(1),
+            copies: desk.folder.join("copies"),
+            copies_max_bytes: 1 << 30,
+        });
         Ok(desk)
     }
 
@@ -306,6 +323,132 @@ async fn ensure_source_tells_where_a_video_lies() -> Result<()> {
     std::fs::create_dir_all(inside.parent().context("a folder")?)?;
     std::fs::rename(desk.film(), &inside)?;
     assert_eq!(desk.data(&["ensure-source", "--video-id", ID]).await?["source_file_path"], inside.as_str());
+    Ok(())
+}
+
+/// What a link leads to.
+async fn followed(link: &Value) -> Result<Vec<u8>> {
+    let link = link.as_str().context("no link")?;
+    Ok(reqwest::get(link).await?.error_for_status()?.bytes().await?.to_vec())
+}
+
+fn on_disk(path: &Value) -> Result<Vec<u8>> {
+    Ok(std::fs::read(path.as_str().context("no path")?)?)
+}
+
+#[tokio::test]
+async fn outputs_go_to_the_bucket_and_their_links_lead_there() -> Result<()> {
+    let bucket = TestBucket::start().await?;
+    let desk = Desk::with_a_bucket(&bucket)?;
+    let line = ["extract-frames", "--video-id", ID, "--max-frames", "2", "--upload-s3", "--s3-presigned-expires", "60"];
+    let data = desk.data(&line).await?;
+    let frames = data["frames"].as_array().context("no frames")?;
+    assert_eq!(frames.len(), 2);
+    for frame in frames {
+        assert!(frame["frame_url"].as_str().is_some_and(|link| link.contains("X-Amz-Expires=60&")), "{frame}");
+        assert_eq!(followed(&frame["frame_url"]).await?, on_disk(&frame["frame_file_path"])?);
+    }
+    let clip = desk.data(&["fetch-clip", "--video-id", ID, "--start", "1", "--end", "2", "--upload-s3"]).await?["clip"]
+        .clone();
+    assert_eq!(followed(&clip["clip_url"]).await?, on_disk(&clip["clip_file_path"])?);
+    // The same window in another size is another object.
+    let small = ["fetch-clip", "--video-id", ID, "--start", "1", "--end", "2", "--max-dim", "160", "--upload-s3"];
+    desk.data(&small).await?;
+    let marks = r#"[{"label":"cup","point":[1,2]}]"#;
+    let line = ["annotate-frame", "--video-id", ID, "--timestamp", "1", "--annotations", marks, "--upload-s3"];
+    let drawn = desk.data(&line).await?;
+    assert_eq!(followed(&drawn["url"]).await?, on_disk(&drawn["path"])?);
+    let picture = desk.folder.join("chart.png");
+    image::RgbImage::new(40, 30).save(&picture)?;
+    let read = desk.data(&["read-image", "--path", picture.as_str(), "--upload-s3"]).await?;
+    assert_eq!(followed(&read["image_url"]).await?, on_disk(&read["image_file_path"])?);
+
+    let objects = bucket.objects()?;
+    let below = |prefix: &str| objects.iter().filter(|key| key.starts_with(prefix)).count();
+    let counts = ["frames", "clips", "annotated"].map(|kind| below(&format!("{ID}/{kind}/")));
+    assert_eq!((counts, below("reads/chart-")), ([2, 2, 1], 1), "{objects:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn artifacts_go_to_the_bucket() -> Result<()> {
+    let bucket = TestBucket::start().await?;
+    let desk = Desk::with_a_bucket(&bucket)?;
+    let table = desk.folder.join("my table+1.csv");
+    std::fs::write(&table, "a,b\n1,2\n")?;
+    let data = desk.data(&["upload-artifact", "--path", table.as_str(), "--key", "artifacts/x/table.csv"]).await?;
+    assert_eq!((&data["s3_key"], &data["size_bytes"]), (&"artifacts/x/table.csv".into(), &8.into()));
+    assert_eq!(data["s3_uri"], "s3://films/artifacts/x/table.csv");
+    let answer = reqwest::get(data["url"].as_str().context("no link")?).await?;
+    let header = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    assert_eq!(header("content-type"), "text/csv; charset=utf-8");
+    assert!(header("content-disposition").contains("my table+1.csv"), "{:?}", answer.headers());
+    assert_eq!(answer.text().await?, "a,b\n1,2\n");
+    let data = desk
+        .data(&["upload-artifact", "--path", table.as_str(), "--video-id", ID, "--content-type", "text/plain"])
+        .await?;
+    let key = data["s3_key"].as_str().unwrap_or_default();
+    assert!(key.starts_with(&format!("artifacts/{ID}/my table+1_")) && key.ends_with("csv"), "{key}");
+    let (code, _message) = desk
+        .failure(&["upload-artifact", "--path", desk.film().as_str(), "--key", "k", "--max-size-mb", "0.001"])
+        .await?;
+    assert_eq!(code, "ArtifactTooLarge");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_source_goes_up_once_and_comes_back() -> Result<()> {
+    let bucket = TestBucket::start().await?;
+    let desk = Desk::with_a_bucket(&bucket)?;
+    let bytes = std::fs::read(desk.film())?;
+    let line = ["upload-source", "--video-id", ID];
+    let data = desk.data(&line).await?;
+    assert_eq!((&data["r2_key"], &data["uploaded"]), (&format!("videos/{ID}.mp4").into(), &true.into()));
+    assert_eq!(
+        (&data["s3_uri"], &data["size_bytes"]),
+        (&format!("s3://films/videos/{ID}.mp4").into(), &bytes.len().into())
+    );
+    assert_eq!(desk.data(&line).await?["uploaded"], false);
+
+    // Without the local copy it is read from the bucket, and fetched when it has to be a file.
+    std::fs::remove_file(desk.film())?;
+    let data = desk.data(&["extract-frames", "--video-id", ID, "--start", "2", "--end", "2"]).await?;
+    assert_eq!(code_of(&data["frames"][0]["frame_file_path"])?, 2000);
+    let line = ["ensure-source", "--video-id", ID];
+    let (one, other) = tokio::join!(desk.data(&line), desk.data(&line));
+    let (one, other) = (one?, other?);
+    assert_eq!(on_disk(&one["source_file_path"])?, bytes);
+    assert_eq!(one["source_file_path"], other["source_file_path"]);
+    assert!(one["downloaded"] != other["downloaded"], "one fetches it, the other waits: {one} {other}");
+    let left: Vec<String> = desk
+        .around
+        .video_folder
+        .join(ID)
+        .read_dir_utf8()?
+        .filter_map(|entry| Some(entry.ok()?.file_name().to_owned()))
+        .collect();
+    assert!(!left.iter().any(|name| name.starts_with(".part-")), "{left:?}");
+    let (code, message) = desk.failure(&["ensure-source", "--video-id", "vid_ffffffffffffffff"]).await?;
+    assert!(code == "SourceNotFound" && message.contains("nor in bucket `films`"), "{code} {message}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_the_right_to_list_a_source_is_found_by_its_name() -> Result<()> {
+    let bucket = TestBucket::start().await?;
+    let desk = Desk::with_a_bucket(&bucket)?;
+    desk.data(&["upload-source", "--video-id", ID]).await?;
+    std::fs::remove_file(desk.film())?;
+    bucket.behave(|conduct| {
+        conduct.denied.insert(ambient_test_bucket::Permission::List);
+    });
+    assert_eq!(desk.data(&["ensure-source", "--video-id", ID]).await?["downloaded"], true);
+    bucket.behave(|conduct| {
+        conduct.denied.insert(ambient_test_bucket::Permission::Put);
+    });
+    let (code, message) =
+        desk.failure(&["fetch-clip", "--video-id", ID, "--start", "0", "--end", "1", "--upload-s3"]).await?;
+    assert!(code == "S3Forbidden" && message.contains("403"), "{code} {message}");
     Ok(())
 }
 

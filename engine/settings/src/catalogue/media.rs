@@ -31,7 +31,7 @@ pub(super) const MEDIA: Section = Section {
             "MEDIA_CACHE_MAX_BYTES",
             Kind::Bytes { least: 0, most: u64::MAX },
             Preset::Is("20GiB"),
-            "How much disk clips and frames may fill before the ones that were not used for longest are removed. Uploaded videos do not count.",
+            "How much disk clips and frames may fill before the ones that were not used for longest are removed, and likewise how much videos may fill that had to be downloaded whole from the bucket. Uploaded videos do not count.",
         ),
         setting("FFMPEG_PATH", Kind::Program, Preset::Is("ffmpeg"), "The ffmpeg program."),
         setting("FFPROBE_PATH", Kind::Program, Preset::Is("ffprobe"), "The ffprobe program."),

@@ -80,7 +80,7 @@ pub(super) const SOURCES: Section = Section {
             "STREAM_MIN_BYTES",
             Kind::Bytes { least: 0, most: u64::MAX },
             Preset::Is("100MiB"),
-            "Videos from this size on are read by ranges; smaller ones are downloaded once.",
+            "Inside a sandbox, videos from this size on are read by ranges and smaller ones are downloaded once. The engine itself reads ranges of every video.",
         )
         .sandbox_too(),
         setting(

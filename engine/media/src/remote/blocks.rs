@@ -1,7 +1,8 @@
 //! Blocks of videos, the last ones in memory.
 //!
 //! Each program that opens a file reads its index first, and one operation starts several programs; so the same bytes are wanted again within
-//! moments. A block that several want at once is fetched once.
+//! moments. A block that several want at once is fetched once, and one that nobody waits for any more comes to its end:
+//! a program that seeks away leaves it to the next one.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -9,6 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use tokio::sync::OnceCell;
+use tokio_util::task::TaskTracker;
 
 use super::object::{Fetch, RemoteObject};
 
@@ -24,14 +26,22 @@ type Cell = Arc<OnceCell<Bytes>>;
 pub(super) struct Blocks {
     /// Used last at the back.
     kept: Mutex<VecDeque<((u64, u64), Cell)>>,
+    /// What is on its way.
+    fetches: TaskTracker,
 }
 
 impl Blocks {
     /// The block with that number.
-    pub(super) async fn block(&self, object: &RemoteObject, number: u64) -> Result<Bytes, Fetch> {
+    pub(super) async fn block(&self, object: &Arc<RemoteObject>, number: u64) -> Result<Bytes, Fetch> {
         let cell = self.cell((object.id(), number));
-        let range = range_of(number, object.size_bytes());
-        cell.get_or_try_init(|| object.fetch(range)).await.cloned()
+        if let Some(block) = cell.get() {
+            return Ok(block.clone());
+        }
+        let (object, range) = (Arc::clone(object), range_of(number, object.size_bytes()));
+        let wanted = Arc::clone(&object);
+        let fetch = async move { cell.get_or_try_init(|| object.fetch(range)).await.cloned() };
+        let came = self.fetches.spawn(fetch).await;
+        came.unwrap_or_else(|_panic| Err(Fetch::Failed(wanted.bad_answer("reading it broke off"))))
     }
 
     /// The place of a block, empty at first.

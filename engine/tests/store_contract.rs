@@ -60,6 +60,7 @@ contract!(
     a_deleted_session_takes_its_events,
     read_marks_never_go_back,
     resources_belong_to_their_session,
+    every_change_of_a_session_gives_it_another_revision,
     nul_characters_are_replaced,
     engines_that_start_at_once_migrate_once,
     missing_migrations_refuse_the_start,
@@ -599,6 +600,32 @@ async fn resources_belong_to_their_session(database: &Database) {
     assert_eq!(store.resources(&made.id, &in_order).await.unwrap().items, vec![second]);
     let stray = resource(&session(0), 1);
     assert!(store.insert_resource(&stray).await.is_err(), "no session, no resource");
+}
+
+async fn every_change_of_a_session_gives_it_another_revision(database: &Database) {
+    let store = database.store();
+    let made = new_session(store).await;
+    let id = &made.id;
+    let Some(mut last) = store.revision(id) else {
+        assert!(database.url().starts_with("postgres"), "only other engines' changes go unseen");
+        return;
+    };
+    let mut has_moved = |what: &str| {
+        let before = std::mem::replace(&mut last, store.revision(id).unwrap());
+        assert_ne!(before, last, "{what}");
+        assert_eq!(store.revision(id), Some(last), "{what}");
+    };
+    let mut change = SessionChange::new(Guard::Always);
+    change.title = Some(Some("t".to_owned()));
+    done(store.change_session(id, change, at(1)).await.unwrap());
+    has_moved("a change");
+    let attached = resource(&made, 1);
+    store.insert_resource(&attached).await.unwrap();
+    has_moved("a resource that came");
+    store.delete_resource(id, &attached.id).await.unwrap();
+    has_moved("a resource that went");
+    store.delete_session(id).await.unwrap();
+    has_moved("the end");
 }
 
 async fn nul_characters_are_replaced(database: &Database) {

@@ -23,6 +23,7 @@ pub mod resources;
 pub mod retries;
 pub mod send_input;
 pub mod session_input;
+pub mod session_reads;
 pub mod sessions;
 pub mod state;
 pub mod tools;

@@ -1,14 +1,12 @@
 //! `/v1/sessions`: conversations over a video.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
-use bytes::Bytes;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -16,7 +14,6 @@ use super::agents::AgentSnapshot;
 use super::detached::detached;
 use super::error::{Again, ApiError, ErrorBody};
 use super::extract::{Body, Id, Query};
-use super::gather::Gather;
 use super::paging::{Limits, List, Page, page, window};
 use super::resources::{ALL_RESOURCES, ResourceView};
 use super::session_input::{CreateSession, UpdateSession, new_session, session_patch};
@@ -25,7 +22,7 @@ use super::wire::{Deleted, Moment};
 use crate::ids::SessionId;
 use crate::sessions::wishes::SessionError;
 use crate::store::records::{Metadata, ResourceRecord, SessionRecord, UsageTotals};
-use crate::store::{Listed, Position, SessionFilter, Store, StoreError};
+use crate::store::{Listed, Position, SessionFilter};
 
 const LIMITS: Limits = Limits { default: 20, most: 1000 };
 
@@ -243,41 +240,12 @@ pub async fn create(State(app): State<App>, Body(fields): Body) -> Result<Json<S
     Ok(Json(SessionView::new(session, resources)))
 }
 
-/// Sessions being read, as the bodies of their answers. A failure is that of all who wait.
-pub type SessionReads = Gather<SessionId, Result<Bytes, Arc<StoreError>>>;
-
-/// Reads sessions from this store.
-pub fn session_reads(store: Arc<dyn Store>) -> SessionReads {
-    Gather::new(move |ids: Vec<SessionId>| {
-        let store = Arc::clone(&store);
-        async move {
-            match bodies(store.as_ref(), &ids).await {
-                Ok(bodies) => bodies.into_iter().map(|(id, body)| (id, Ok(body))).collect(),
-                Err(error) => {
-                    let error = Arc::new(error);
-                    ids.into_iter().map(|id| (id, Err(Arc::clone(&error)))).collect()
-                }
-            }
-        }
-    })
-}
-
-/// The answers' bodies of those sessions that are there.
-async fn bodies(store: &dyn Store, ids: &[SessionId]) -> Result<Vec<(SessionId, Bytes)>, StoreError> {
-    let body = |(session, resources): (SessionRecord, Vec<ResourceRecord>)| {
-        let id = session.id.clone();
-        let body = serde_json::to_vec(&SessionView::new(session, resources));
-        (id, body.expect("a view is always JSON").into())
-    };
-    Ok(store.sessions_with_resources(ids).await?.into_iter().map(body).collect())
-}
-
 /// One session.
 #[utoipa::path(get, path = "/v1/sessions/{id}", tag = "sessions", params(("id" = String, Path)),
     responses((status = 200, body = SessionView), (status = "default", body = ErrorBody)))]
 pub async fn retrieve(State(app): State<App>, Id(id): Id<SessionId>) -> Result<Response, ApiError> {
-    let body = app.session_reads.get(&id).await;
-    let body = body.ok_or_else(|| ApiError::not_found("session", id.as_str()))??;
+    let body = app.session_reads.get(&id).await?;
+    let body = body.ok_or_else(|| ApiError::not_found("session", id.as_str()))?;
     Ok(([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response())
 }
 

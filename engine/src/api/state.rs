@@ -8,7 +8,7 @@ use ambient_settings::Settings;
 use super::auth::KeyCheck;
 use super::health::ReadyChecks;
 use super::retries::RetriedSends;
-use super::sessions::{SessionReads, session_reads};
+use super::session_reads::SessionReads;
 use crate::broker::Broker;
 use crate::clock::Clock;
 use crate::events::stream::Streams;
@@ -70,7 +70,7 @@ pub struct Held {
     pub streams: Streams,
     /// Sends of the last minute.
     pub retries: RetriedSends,
-    /// Reads of sessions under way.
+    /// Sessions as they are answered.
     pub session_reads: SessionReads,
     /// Takes in videos.
     pub uploads: Uploads,
@@ -106,7 +106,7 @@ impl App {
         Self(Arc::new(Held {
             key: KeyCheck::new(&settings.server.api_key, settings.server.is_loopback()),
             retries: RetriedSends::default(),
-            session_reads: session_reads(Arc::clone(&store)),
+            session_reads: SessionReads::new(Arc::clone(&store)),
             settings,
             store,
             clock,

@@ -215,6 +215,9 @@ pub(super) trait Engine: Send + Sync + fmt::Debug {
     /// The statements that this database words in its own way.
     fn dialect(&self) -> &'static Dialect;
 
+    /// Whether other engines may write to the same database.
+    fn is_shared(&self) -> bool;
+
     /// Rows of a statement that only reads.
     async fn rows(&self, statement: &'static str, args: Vec<Arg>) -> Result<Vec<Row>, StoreError>;
 

@@ -12,6 +12,7 @@ mod migrations;
 mod postgres;
 mod range;
 pub mod records;
+mod revisions;
 mod rows;
 mod sql;
 mod sql_store;
@@ -224,6 +225,9 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Adds a session with its first resources and events (numbers and `last_seq` are set by the caller's record).
     async fn insert_session(&self, session: &SessionRecord, resources: &[ResourceRecord]) -> Result<(), StoreError>;
     async fn session(&self, id: &SessionId) -> Result<Option<SessionRecord>, StoreError>;
+    /// A number that is another one after each change of the session, of its resources too, and stays while nothing
+    /// changes. `None` where other engines write as well, so that this one cannot know.
+    fn revision(&self, id: &SessionId) -> Option<u64>;
     /// The sessions of these that are there, in no order, each with everything that is attached to it, oldest first.
     async fn sessions_with_resources(
         &self,

@@ -130,6 +130,10 @@ impl Engine for PostgresEngine {
         &sql::POSTGRES
     }
 
+    fn is_shared(&self) -> bool {
+        true
+    }
+
     async fn rows(&self, statement: &'static str, args: Vec<Arg>) -> Result<Vec<Row>, StoreError> {
         run_rows(&self.pool, statement, args).await.map_err(|error| self.acquired(error))
     }

@@ -9,6 +9,7 @@ use super::range::{Micros, Range, cut};
 use super::records::{
     AgentRecord, EnvironmentRecord, EventRecord, FileRecord, MessageRecord, ResourceRecord, SessionRecord, WorkStatus,
 };
+use super::revisions::Revisions;
 use super::{
     EventWindow, Inserted, Listed, SessionFilter, Store, StoreError, TimeBounds, Window, is_unique, rows, sql,
 };
@@ -19,11 +20,12 @@ use crate::sessions::change::{self, ChangeOutcome, SessionChange};
 pub(super) struct SqlStore {
     engine: Box<dyn Engine>,
     lately: LatelyChanged,
+    revisions: Revisions,
 }
 
 impl SqlStore {
     pub(super) fn new(engine: Box<dyn Engine>) -> Self {
-        Self { engine, lately: LatelyChanged::default() }
+        Self { engine, lately: LatelyChanged::default(), revisions: Revisions::new() }
     }
 
     /// The first row of a reading statement.
@@ -236,6 +238,7 @@ impl Store for SqlStore {
     }
 
     async fn insert_session(&self, session: &SessionRecord, resources: &[ResourceRecord]) -> Result<(), StoreError> {
+        let _changing = self.revisions.change(&session.id);
         let mut transaction = self.engine.begin().await?;
         transaction.execute(sql::INSERT_SESSION, rows::session_args(session)).await?;
         for resource in resources {
@@ -258,6 +261,10 @@ impl Store for SqlStore {
         ];
         let range = Range::new(window, filter.created);
         self.list((dialect.sessions_up, dialect.sessions_down), &range, more, rows::session).await
+    }
+
+    fn revision(&self, id: &SessionId) -> Option<u64> {
+        (!self.engine.is_shared()).then(|| self.revisions.of(id))
     }
 
     async fn sessions_with_resources(
@@ -288,6 +295,7 @@ impl Store for SqlStore {
                     None => return Ok(ChangeOutcome::Gone),
                 },
             };
+            let _changing = self.revisions.change(id);
             let was = session.updated_at;
             let changed = match change::apply(session, change.clone(), now) {
                 Ok(changed) => changed,
@@ -304,6 +312,7 @@ impl Store for SqlStore {
     }
 
     async fn delete_session(&self, id: &SessionId) -> Result<bool, StoreError> {
+        let _changing = self.revisions.change(id);
         self.lately.forget(id);
         self.touched(sql::DELETE_SESSION, vec![id.as_str().into()]).await
     }
@@ -352,6 +361,7 @@ impl Store for SqlStore {
     }
 
     async fn insert_resource(&self, resource: &ResourceRecord) -> Result<(), StoreError> {
+        let _changing = self.revisions.change(&resource.session_id);
         self.touched(sql::INSERT_RESOURCE, rows::resource_args(resource)).await.map(drop)
     }
 
@@ -370,6 +380,7 @@ impl Store for SqlStore {
     }
 
     async fn delete_resource(&self, session: &SessionId, id: &ResourceId) -> Result<bool, StoreError> {
+        let _changing = self.revisions.change(session);
         self.touched(sql::DELETE_RESOURCE, vec![session.as_str().into(), id.as_str().into()]).await
     }
 }

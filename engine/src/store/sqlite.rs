@@ -135,6 +135,11 @@ impl Engine for SqliteEngine {
         &sql::SQLITE
     }
 
+    fn is_shared(&self) -> bool {
+        // Runs and streams of a second engine would not reach the first one: see `broker`.
+        false
+    }
+
     async fn rows(&self, statement: &'static str, args: Vec<Arg>) -> Result<Vec<Row>, StoreError> {
         run_rows(&self.readers, statement, args).await.map_err(|error| acquired(&self.readers, error))
     }

@@ -223,3 +223,30 @@ async fn files_are_attached_and_detached() {
     assert_eq!(api.get(&path.replace("/resources", "/threads")).await.unwrap().ok()["data"], json!([]));
     api.end().await.unwrap();
 }
+
+#[tokio::test]
+async fn what_a_client_reads_is_never_older_than_what_was_answered_before() {
+    let api = Api::new().await.unwrap();
+    let video = api.video().await.unwrap();
+    let id = api.session().await.unwrap();
+    let path = format!("/v1/sessions/{id}");
+    let read = async || api.get(&path).await.unwrap();
+    for number in 0..20 {
+        // Read twice, so that an answer that is kept anywhere is the one before the change.
+        assert_eq!(read().await.ok(), read().await.ok());
+        let title = format!("title {number}");
+        api.post(&path, json!({"title": title})).await.unwrap().ok();
+        assert_eq!(read().await.ok()["title"], title.as_str());
+        let file = json!({"type": "file", "file_id": video});
+        let resource = api.post(&format!("{path}/resources"), file).await.unwrap().ok();
+        assert_eq!(read().await.ok()["resources"][0]["id"], resource["id"]);
+        let gone = format!("{path}/resources/{}", resource["id"].as_str().unwrap());
+        api.delete(&gone).await.unwrap().ok();
+        assert_eq!(read().await.ok()["resources"], json!([]));
+    }
+    api.empty(Method::POST, &format!("{path}/archive")).await.unwrap().ok();
+    assert!(read().await.ok()["archived_at"].is_string());
+    api.delete(&path).await.unwrap().ok();
+    assert_eq!(read().await.error().0, 404);
+    api.end().await.unwrap();
+}

@@ -14,6 +14,12 @@ pub struct Printer {
 }
 
 impl Printer {
+    /// The same without notes and warnings, for what another command says at a better time.
+    #[must_use]
+    pub fn quietly(self) -> Self {
+        Self { quiet: true, ..self }
+    }
+
     /// Data, and a line break. A reader that went away is no failure of the command.
     pub fn data(&self, text: &str) {
         let mut stdout = io::stdout().lock();

@@ -77,12 +77,15 @@ def carry(one, other):
 
 
 def serve(client):
+    # What dockerd says to those who speak no TLS; a greeting of TLS begins with 22.
+    if client.recv(1, socket.MSG_PEEK) != b"\x16":
+        client.recv(65536)
+        client.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
+        client.close()
+        return
     try:
         client = context.wrap_socket(client, server_side=True)
-    except ssl.SSLError as error:
-        if "HTTP_REQUEST" in str(error):
-            client.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
-        client.close()
+    except OSError:
         return
     server = socket.socket(socket.AF_UNIX)
     server.connect(engine)

@@ -53,11 +53,11 @@ pub async fn run(args: &Args, environment: &Environment, printer: Printer) -> Re
     let wishes = LogWishes { follow: args.follow, timestamps: args.timestamps, tail: args.tail };
     let mut print = |service: &str, line: &str| {
         if printer.json {
-            printer.data(&serde_json::json!({ "service": service, "line": line }).to_string());
+            printer.line(&serde_json::json!({ "service": service, "line": line }).to_string())
         } else if is_several {
-            printer.data(&format!("{service:<width$} | {line}"));
+            printer.line(&format!("{service:<width$} | {line}"))
         } else {
-            printer.data(line);
+            printer.line(line)
         }
     };
     tokio::select! {

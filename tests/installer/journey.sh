@@ -114,7 +114,7 @@ everything() {
     docker ps --all --quiet --filter "label=com.docker.compose.project=$project" | while read -r container; do
         docker logs "$container" 2>&1
         docker inspect --format '{{json .Config.Labels}} {{json .Config.Cmd}} {{json .State}} {{json .HostConfig}} {{.Name}}' "$container"
-        docker top "$container" -eo args
+        docker top "$container" -eo pid,args
     done
     docker history --no-trunc ambient-test-engine:latest
     ps -eo args

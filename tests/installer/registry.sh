@@ -101,7 +101,7 @@ ambientctl() {
         "$program" "$@" 2>&1 | tee -a "$said" "$work/last"
     return "${PIPESTATUS[0]}"
 }
-tells() { grep -qF -- "$1" "$work/last"; }
+tells() { grep -qF -- "$1" "$work/last" || { cat "$work/last"; false; }; }
 engine() { docker ps --quiet --no-trunc --filter "name=^$project-engine-1$"; }
 gone() { docker ps --all --quiet --filter "label=com.docker.compose.project=$project" | xargs -r docker rm --force >/dev/null; : >"$work/last"; forget; }
 

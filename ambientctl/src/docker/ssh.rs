@@ -3,7 +3,7 @@
 //! Each connection is a program `ssh HOST docker system dial-stdio` of its own, with its stdin and stdout as the wire. A
 //! socket in a private folder stands between it and the client. Keys, names of hosts and questions are ssh's own business.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use tokio::io::{self, AsyncReadExt, AsyncWriteExt};
@@ -84,7 +84,7 @@ pub(super) async fn open(address: &str, environment: &Environment) -> Result<Tun
 
 #[expect(clippy::disallowed_methods, reason = "the person's own ssh, with their keys and their settings")]
 fn ssh(destination: &Destination, environment: &Environment) -> Command {
-    let mut command = Command::new(Path::new("ssh"));
+    let mut command = Command::new("ssh");
     command.args(destination.words()).env_clear().envs(environment.variables.iter().cloned());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     command
@@ -92,7 +92,10 @@ fn ssh(destination: &Destination, environment: &Environment) -> Command {
 
 /// Sends the engine its shortest question; where there is no answer, ssh has said why.
 async fn try_once(destination: &Destination, environment: &Environment) -> io::Result<()> {
-    let mut child = ssh(destination, environment).spawn()?;
+    let mut child = ssh(destination, environment).spawn().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => io::Error::new(io::ErrorKind::NotFound, "the program `ssh` is not in PATH"),
+        _ => error,
+    })?;
     let (Some(mut stdin), Some(mut stdout), Some(stderr)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
@@ -161,5 +164,8 @@ mod tests {
         let error = open("ssh://ann@host", &environment).await.unwrap_err().unwrap();
         assert_eq!(error.to_string(), "ann@host: Permission denied (publickey).");
         assert!(open("ssh://ann:pw@host", &environment).await.unwrap_err().is_none());
+        let nothing = Environment { variables: vec![("PATH".into(), "/nowhere".into())], env_file: None };
+        let error = open("ssh://host", &nothing).await.unwrap_err().unwrap();
+        assert_eq!(error.to_string(), "the program `ssh` is not in PATH");
     }
 }

@@ -22,7 +22,7 @@ registries=()
 clean_up() {
     docker ps --all --quiet --filter "label=com.docker.compose.project=$project" | xargs -r docker rm --force >/dev/null
     docker network rm "${project}_default" >/dev/null 2>&1 || true
-    docker images --format '{{.Repository}}:{{.Tag}}' | grep -F /ambient/layers: | xargs -r docker rmi --force >/dev/null 2>&1 || true
+    docker images --format '{{.Repository}} {{.ID}}' | sed -n 's|.*/ambient/layers ||p' | xargs -r docker rmi --force >/dev/null 2>&1 || true
     kill "${registries[@]}" 2>/dev/null || true
 }
 trap clean_up EXIT
@@ -61,7 +61,7 @@ new_image() {
             echo "COPY layer$layer /"
         done
     } >"$work/image/Dockerfile"
-    DOCKER_BUILDKIT=0 docker build --quiet --tag "$open/ambient/layers:1" "$work/image" >/dev/null
+    DOCKER_BUILDKIT=0 docker build --quiet --tag "$open/ambient/layers:1" "$work/image" >/dev/null 2>&1
     docker tag "$open/ambient/layers:1" "$closed/ambient/layers:1"
     docker push --quiet "$open/ambient/layers:1" >/dev/null
     docker --config "$login" push --quiet "$closed/ambient/layers:1" >/dev/null

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use ambient_ctl::commands::{completions, config, health, install, lifecycle, logs, open, status, uninstall, version};
+use ambient_ctl::commands::{
+    completions, config, health, install, lifecycle, logs, open, status, template, uninstall, version,
+};
 use ambient_media::sub::MediaCommand;
 use clap::CommandFactory as _;
 
@@ -94,6 +96,10 @@ pub(crate) enum Command {
         The files are those of `--dir DIR`, else of AMBIENT_DIR, else of ~/.ambient.\n\
         A change is applied to the running stack, and taken back when it does not become healthy.")]
     Config(config::Args),
+    /// Builds and checks the template of E2B sandboxes
+    #[command(after_help = "Examples:\n  ambientctl template build\n  ambientctl template check\n\n\
+        The key is E2B_API_KEY, from the environment, from `.env` here, or from that of the installation.")]
+    Template(template::Args),
     /// Prints the completion script of a shell
     #[command(
         after_help = "Example:\n  ambientctl completions bash > ~/.local/share/bash-completion/completions/ambientctl"

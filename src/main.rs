@@ -74,6 +74,9 @@ fn dispatch(words: Cli, printer: Printer) -> Result<Exit, Failure> {
         Command::Config(args) => wait_for(commands::config::run(&args, &process_environment::without_file(), &printer)),
         Command::Open(args) => commands::open::run(&args, &process_environment::without_file(), printer),
         Command::Version(args) => Ok(commands::version::run(&args, &process_environment::without_file(), printer)),
+        Command::Template(args) => {
+            wait_for(commands::template::run(&args, &process_environment::without_file(), printer))
+        }
         Command::Completions(args) => Ok(commands::completions::run(&args, Cli::words(), &printer)),
     }
 }

@@ -10,5 +10,6 @@ pub mod open;
 mod place;
 mod stack;
 pub mod status;
+pub mod template;
 pub mod uninstall;
 pub mod version;

@@ -41,14 +41,21 @@ pub(crate) struct Video {
     pub(crate) rate: Rate,
     pub(crate) rotation: u16,
     pub(crate) is_hdr: bool,
-    pub(crate) is_interlaced: bool,
-    /// Whether only the pictures themselves tell if they are made of two fields.
-    pub(crate) may_be_interlaced: bool,
+    pub(crate) scan: Scan,
     /// Whether pictures are decoded in another order than they are shown.
     pub(crate) has_reordering: bool,
     pub(crate) clock: Clock,
     pub(crate) matrix: ColourMatrix,
     pub(crate) timeline: Timeline,
+}
+
+/// Whether pictures are made of two fields, which were taken one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scan {
+    Progressive,
+    Interlaced,
+    /// Only each picture tells.
+    Untold,
 }
 
 /// Where the times of pictures come from.
@@ -270,7 +277,17 @@ fn origin(video: Option<&RawStream>, audio: Option<&RawStream>) -> Option<i128> 
 }
 
 /// Codecs whose pictures may be made of fields.
-const CODECS_OF_FIELDS: [&str; 7] = ["dvvideo", "h264", "mjpeg", "mpeg2video", "mpeg4", "prores", "vc1"];
+const CODECS_OF_FIELDS: [&str; 6] = ["h264", "mjpeg", "mpeg2video", "mpeg4", "prores", "vc1"];
+
+fn scan(field_order: Option<&str>, codec: &str) -> Scan {
+    match field_order {
+        Some("tt" | "bb" | "tb" | "bt") => Scan::Interlaced,
+        // DV is made of fields by its standard (IEC 61834), and no container says so.
+        None | Some("unknown") if codec == "dvvideo" => Scan::Interlaced,
+        None | Some("unknown") if CODECS_OF_FIELDS.contains(&codec) => Scan::Untold,
+        _ => Scan::Progressive,
+    }
+}
 
 fn video(stream: &RawStream, origin_nanos: i128) -> Option<Video> {
     let base = stream.base()?;
@@ -285,7 +302,6 @@ fn video(stream: &RawStream, origin_nanos: i128) -> Option<Video> {
     });
     let says_matrix = stream.color_space.as_deref().is_some_and(|space| space != "unknown" && space != "reserved");
     let codec = stream.codec();
-    let is_untold = matches!(stream.field_order.as_deref(), None | Some("unknown"));
     Some(Video {
         index: stream.index,
         coded_size,
@@ -293,10 +309,7 @@ fn video(stream: &RawStream, origin_nanos: i128) -> Option<Video> {
         rate: rate(&stream.avg_frame_rate).or_else(|| rate(&stream.r_frame_rate)).or_else(|| Rate::new(25, 1))?,
         rotation,
         is_hdr: matches!(stream.color_transfer.as_deref(), Some("smpte2084" | "arib-std-b67")),
-        // DV is made of fields by its standard (IEC 61834), and no container says so.
-        is_interlaced: matches!(stream.field_order.as_deref(), Some("tt" | "bb" | "tb" | "bt"))
-            || is_untold && codec == "dvvideo",
-        may_be_interlaced: is_untold && CODECS_OF_FIELDS.contains(&codec.as_str()),
+        scan: scan(stream.field_order.as_deref(), &codec),
         codec,
         has_reordering: stream.has_b_frames > 0,
         clock: Clock::Stored,

@@ -11,7 +11,7 @@ use crate::config::MediaConfig;
 use crate::error::MediaError;
 use crate::exec::{Executor, Finished, Job};
 use crate::facts::{Facts, Memory};
-use crate::header::{Clock, bad_answer};
+use crate::header::{Clock, Scan, bad_answer};
 use crate::limits::Limits;
 use crate::objects::{ObjectKey, ObjectStore};
 use crate::probe::{Acceptance, Probe, Rate, Refusal, Size, Versions, VideoTrack};
@@ -260,7 +260,7 @@ fn describe(facts: &Facts, acceptance: Acceptance) -> Probe {
             rotation: video.rotation,
             first_picture: video.timeline.time_of(facts.first),
             is_hdr: video.is_hdr,
-            is_interlaced: video.is_interlaced,
+            is_interlaced: video.scan == Scan::Interlaced,
         }),
         audio: facts.header.audio.as_ref().map(|audio| audio.track.clone()),
         streams: facts.header.streams.clone(),

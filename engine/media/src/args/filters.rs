@@ -1,6 +1,6 @@
 //! The picture part of filter graphs: fields to pictures, the size on screen, HDR to bt709, 8-bit 4:2:0.
 
-use crate::header::{Clock, ColourMatrix, Video};
+use crate::header::{Clock, ColourMatrix, Scan, Video};
 use crate::probe::Size;
 
 /// Who takes the pictures.
@@ -28,7 +28,7 @@ pub(crate) fn clock(video: &Video) -> Option<String> {
 /// Makes pictures of fields. Must come before any picture is dropped, since it looks at the neighbours; keeps the stream's time base.
 pub(crate) fn deinterlace(video: &Video) -> Option<String> {
     // Pictures that are whole pass as they are.
-    (video.is_interlaced || video.may_be_interlaced).then(|| {
+    (video.scan != Scan::Progressive).then(|| {
         let base = video.timeline.base();
         format!("yadif=mode=send_frame:parity=auto:deint=interlaced,settb={}/{}", base.numerator(), base.denominator())
     })

@@ -1,0 +1,49 @@
+//! Which E2B service, and who asks.
+
+use std::path::PathBuf;
+
+use ambient_e2b::{Client, Config};
+use ambient_settings::Settings;
+use secrecy::ExposeSecret as _;
+
+use super::failure::told;
+use crate::commands::place::Dir;
+use crate::environment::Environment;
+use crate::output::{Failure, Printer};
+
+/// Where the key and the service's address stand.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(super) struct Service {
+    /// The file to read E2B's settings from [default: `.env` here, else that of the installation]
+    #[arg(long, value_name = "FILE")]
+    env_file: Option<PathBuf>,
+    #[command(flatten)]
+    dir: Dir,
+}
+
+impl Service {
+    /// A client with the key, and the template that sessions use.
+    pub(super) fn open(&self, environment: &Environment, printer: Printer) -> Result<(Client, String), Failure> {
+        let settings = self.settings(environment, printer)?;
+        let e2b = &settings.e2b;
+        let config = Config::from_lookup(|name| match name {
+            "E2B_API_KEY" => e2b.api_key.as_ref().map(|key| key.expose_secret().to_owned()),
+            "E2B_DOMAIN" => Some(e2b.domain.clone()),
+            "E2B_API_URL" => Some(e2b.api_url.as_url().as_str().trim_end_matches('/').to_owned()),
+            "E2B_SANDBOX_URL" => {
+                e2b.sandbox_url.as_ref().map(|url| url.as_url().as_str().trim_end_matches('/').to_owned())
+            }
+            "E2B_DEBUG" => Some(e2b.debug.to_string()),
+            _ => None,
+        });
+        let client = config.map_err(Into::into).and_then(Client::new).map_err(|error| told(error, &e2b.template))?;
+        Ok((client, e2b.template.clone()))
+    }
+
+    fn settings(&self, environment: &Environment, printer: Printer) -> Result<Settings, Failure> {
+        let here = Environment::file(self.env_file.as_deref())?;
+        let file = if here.is_file() { here } else { self.dir.path(environment)?.join(".env") };
+        let environment = Environment { variables: environment.variables.clone(), env_file: Some(file) };
+        environment.settings(&[], &printer.quietly())
+    }
+}

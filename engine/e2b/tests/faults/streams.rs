@@ -61,9 +61,15 @@ async fn a_stream_that_shows_life_is_waited_for() {
 #[tokio::test]
 async fn a_stream_cut_at_any_byte_is_never_taken_for_whole() {
     let whole = frames(&[b"some output"]);
+    let sent = whole.clone();
+    // The first command is cut before its first byte, the second after it, and so on.
+    let server = FaultServer::start(move |request| {
+        request.is("POST", START).then(|| vec![stream_head(), Act::Send(sent[..request.earlier].to_vec())])
+    })
+    .await;
+    let sandbox = server.sandbox().await;
     for cut in 0..whole.len() {
-        let server = server(vec![stream_head(), Act::Send(whole[..cut].to_vec())], json(204, "")).await;
-        let outcome = run(&server).await;
+        let outcome = sandbox.commands().run(&Command::shell("true")).await;
         // The exit is told as soon as its frame is whole; a cut within the very last frame comes after it.
         match outcome {
             Ok(output) => assert!(output.is_success() && whole.len() - cut <= 7, "cut at {cut}: {output:?}"),

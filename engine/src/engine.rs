@@ -32,6 +32,7 @@ use crate::broker::{Broker, BrokerError, BrokerOptions};
 use crate::clock::Clock;
 use crate::events::stream::Streams;
 use crate::ingest::copies::BucketCopies;
+use crate::ingest::tiles::TileWish;
 use crate::ingest::upload::Uploads;
 use crate::ingest::{self, IngestConfig, IngestParts, youtube_config};
 use crate::lifecycle::Lifecycle;
@@ -255,6 +256,7 @@ fn open_uploads(
     let folder = &settings.media.video_folder;
     let (store, broker) = (Arc::clone(store), Arc::clone(broker));
     Uploads::new(folder, settings.server.max_upload_bytes, media, store, broker, clock.clone(), copies)
+        .map(|uploads| uploads.with_tiles(TileWish::from_settings(settings).is_some()))
         .map_err(|source| StartError::Folder { folder: folder.to_string(), source })
 }
 

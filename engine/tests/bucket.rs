@@ -21,6 +21,7 @@ use anyhow::{Context, Result};
 use camino::{Utf8Path, Utf8PathBuf};
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use support::place::{Place, eventually};
 use tokio_util::sync::CancellationToken;
 
@@ -45,10 +46,15 @@ struct World {
 
 impl World {
     async fn new() -> Result<Self> {
+        Self::with(|_settings| {}).await
+    }
+
+    async fn with(adjust: impl FnOnce(&mut Settings)) -> Result<Self> {
         let bucket = TestBucket::start().await?;
         let home = tempfile::tempdir()?;
         let path = Utf8PathBuf::from_path_buf(home.path().canonicalize()?).ok().context("UTF-8")?;
-        let settings = settings(&path, &bucket);
+        let mut settings = settings(&path, &bucket);
+        adjust(&mut settings);
         let videos = settings.media.video_folder.clone();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         let engine = ambient_engine::start(settings, listener).await?;
@@ -222,6 +228,24 @@ struct Replicas {
 }
 
 impl Replicas {
+    /// The same with a record that tells the video's own size and hash, which tiles are bound to.
+    async fn with_a_true_record() -> Result<Self> {
+        let replicas = Self::new().await?;
+        let Place { settings, store, file, .. } = &replicas.place;
+        let bytes = std::fs::read(settings.media.video_folder.join(format!("{}.mp4", file.id)))?;
+        let known = store.file(&file.id).await?.context("the file")?;
+        let mut told = known.clone();
+        told.size_bytes = bytes.len() as u64;
+        told.sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        told.updated_at = known.updated_at.checked_add(Duration::from_secs(1))?;
+        assert!(store.update_file(&told, known.updated_at).await?);
+        Ok(replicas)
+    }
+
+    fn key(&self, of: &str) -> String {
+        format!("{}/tiles/{of}", self.place.file.id)
+    }
+
     async fn new() -> Result<Self> {
         let bucket = TestBucket::start().await?;
         let place = Place::new().await;
@@ -309,7 +333,10 @@ async fn a_replica_without_the_file_works_on_the_copy_in_the_bucket() -> Result<
         assert!(one == other, "the same picture");
     }
     replicas.second.clip(&replicas.target(), &clip(), &stop).await?;
-    assert!(replicas.bucket.seen().iter().filter(|seen| seen.is_read()).all(|seen| seen.range.is_some()));
+    let seen = replicas.bucket.seen();
+    // Whether there are tiles is asked too.
+    let mut reads = seen.iter().filter(|seen| seen.is_read() && !seen.path.ends_with("/tiles/manifest.json"));
+    assert!(reads.all(|seen| seen.range.is_some()));
 
     let (source, size_bytes) = replicas.second.source(&replicas.place.file.id).await?;
     assert_eq!(size_bytes, replicas.place.file.size_bytes);
@@ -328,6 +355,111 @@ async fn a_replica_without_the_file_works_on_the_copy_in_the_bucket() -> Result<
         error.to_string(),
         "the video could not be read: the bucket refuses; the engine's operator can find the reason with `ambientctl doctor`"
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn clips_come_out_of_tiles_on_every_replica() -> Result<()> {
+    let replicas = Replicas::with_a_true_record().await?;
+    let (stop, video) = (CancellationToken::new(), replicas.place.file.id.clone());
+    // Off the grid of half seconds, so that the beginning tells what a clip was made of.
+    let wish = ClipWish { start: 2.1, end: 5.0, ..clip() };
+    let cut = replicas.second.clip(&replicas.target(), &wish, &stop).await?;
+    assert!((cut.start - 2.1).abs() < 1e-6, "there are no tiles yet: {cut:?}");
+
+    assert!(replicas.first.make_tiles(&video, &stop).await?);
+    let tiles = [replicas.key("manifest.json"), replicas.key("tile_00000.mp4")];
+    assert_eq!(replicas.bucket.objects()?[..2], tiles);
+    let wish = ClipWish { start: 2.2, ..wish };
+    for replica in [&replicas.first, &replicas.second] {
+        let joined = replica.clip(&replicas.target(), &wish, &stop).await?;
+        assert!((joined.start - 2.5).abs() < 1e-6 && (joined.end - 5.0).abs() < 1e-6, "{joined:?}");
+        assert!(joined.has_audio);
+    }
+    // Neither the source nor the bucket is asked for what was read before.
+    let source = replicas.bucket.path_of(&format!("videos/{video}.mp4"));
+    let bytes = std::fs::read(&source)?;
+    std::fs::remove_file(&source)?;
+    let wish = ClipWish { start: 3.3, ..wish };
+    let joined = replicas.second.clip(&replicas.target(), &wish, &stop).await?;
+    assert!((joined.start - 3.5).abs() < 1e-6, "{joined:?}");
+    std::fs::write(&source, bytes)?;
+
+    // Another rate is no tile's, and a size that cannot be kept is cut anew.
+    let other = replicas
+        .first
+        .clip(&replicas.target(), &ClipWish { frames_per_second: Some(3.0), ..wish.clone() }, &stop)
+        .await?;
+    assert!((other.start - 3.3).abs() < 1e-6, "{other:?}");
+    let small =
+        replicas.first.clip(&replicas.target(), &ClipWish { max_size_bytes: 12_000, ..wish.clone() }, &stop).await?;
+    assert!(small.size_bytes <= 12_000 && (small.start - 3.3).abs() < 1e-6, "{small:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn tiles_that_are_gone_or_of_other_bytes_do_no_harm() -> Result<()> {
+    let log = Log::new();
+    let replicas = Replicas::with_a_true_record().await?;
+    let (stop, video) = (CancellationToken::new(), replicas.place.file.id.clone());
+    assert!(replicas.first.make_tiles(&video, &stop).await?);
+    let tile = replicas.bucket.path_of(&replicas.key("tile_00000.mp4"));
+    std::fs::remove_file(&tile)?;
+    let cut = replicas.second.clip(&replicas.target(), &ClipWish { start: 2.1, ..clip() }, &stop).await?;
+    assert!((cut.start - 2.1).abs() < 1e-6, "{cut:?}");
+    assert!(log.text().contains("the tiles of a video cannot be used"), "{}", log.text());
+    assert!(replicas.second.make_tiles(&video, &stop).await?);
+    assert!(tile.exists(), "what is missing is made again");
+    let joined = replicas.second.clip(&replicas.target(), &ClipWish { start: 2.2, ..clip() }, &stop).await?;
+    assert!((joined.start - 2.5).abs() < 1e-6, "{joined:?}");
+
+    // A manifest of other bytes is nobody's.
+    let path = replicas.bucket.path_of(&replicas.key("manifest.json"));
+    let mut manifest: Value = serde_json::from_slice(&std::fs::read(&path)?)?;
+    manifest["source"]["sha256"] = "f".repeat(64).into();
+    std::fs::write(&path, manifest.to_string())?;
+    let cut = replicas.second.clip(&replicas.target(), &ClipWish { start: 2.3, ..clip() }, &stop).await?;
+    assert!((cut.start - 2.3).abs() < 1e-6, "{cut:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_upload_gets_tiles_and_the_same_bytes_again_mend_them() -> Result<()> {
+    let world = World::with(|settings| {
+        let named =
+            [("LLM_BASE_URL", "http://127.0.0.1:9/v1"), ("LLM_API_KEY", "k"), ("LLM_MODEL", "nobody/sees-video")];
+        let named = named.map(|(name, value)| (name.into(), value.into()));
+        settings.llm.clone_from(&Settings::load(named, None).expect("these have no fault").settings.llm);
+    })
+    .await?;
+    let bytes = video().await?;
+    let id = world.upload(&bytes).await?;
+    let [manifest, tile] =
+        ["manifest.json", "tile_00000.mp4"].map(|name| world.bucket.path_of(&format!("{id}/tiles/{name}")));
+    let there = || async { (manifest.exists() && tile.exists()).then_some(()) };
+    eventually(there, "the tiles").await;
+    std::fs::remove_file(&tile)?;
+    world.upload(&bytes).await?;
+    eventually(there, "the tile that was gone").await;
+    world.request(Method::DELETE, &format!("/v1/files/{id}")).send().await?.error_for_status()?;
+    let gone = || async { world.bucket.objects().ok().filter(Vec::is_empty) };
+    eventually(gone, "an empty bucket").await;
+    world.end().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_a_bucket_tiles_lie_beside_the_video_if_that_is_wanted() -> Result<()> {
+    let place = Place::new().await;
+    let stop = CancellationToken::new();
+    assert!(!place.backend.make_tiles(&place.file.id, &stop).await?, "off by default");
+    let mut settings = place.settings.clone();
+    settings.tiles.local = true;
+    let media = Media::new(media_config(&settings));
+    let backend = InProcess::new(InProcessConfig::from_settings(&settings), Arc::clone(&place.store), media);
+    assert!(backend.make_tiles(&place.file.id, &stop).await?);
+    let folder = settings.media.video_folder.join(place.file.id.as_str()).join("tiles");
+    assert!(folder.join("manifest.json").exists() && folder.join("tile_00000.mp4").exists());
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The figures of the shipped binary: start, memory, time per turn, streams, uploads, requests; and the operator's tool beside
-# Docker Compose.
+# The figures of the shipped binary: start, memory, time per turn, streams, uploads, requests, clips, tiles, frames;
+# and the operator's tool beside Docker Compose.
 #
-#     tests/bench/run.sh [--only start,turn,sessions,streams,upload,requests,operator] [--upload-bytes N]
+#     tests/bench/run.sh [--only start,turn,sessions,streams,upload,requests,operator,clips,tiles,frames] [--upload-bytes N]
 #
 # Builds the release binary and the measuring program, then prints a line a figure with its bound. Some minutes; nothing
 # else should run meanwhile. Exit code 1 when a figure is out of bounds. The operator's figures need what the tests of an

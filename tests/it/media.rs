@@ -1,8 +1,9 @@
 //! `ambientctl media …` as a program meets it that reads stdout alone.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use serde_json::Value;
 
@@ -28,9 +29,10 @@ fn answer(output: &Output) -> Value {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the film is made by ffmpeg itself, not by the binary under test")]
-fn film(path: &Path) {
+fn film(path: &Path, seconds: u32) {
     let made = std::process::Command::new("ffmpeg")
-        .args(["-loglevel", "error", "-nostdin", "-y", "-f", "lavfi", "-i", "testsrc=size=320x240:rate=10:duration=4"])
+        .args(["-loglevel", "error", "-nostdin", "-y", "-f", "lavfi", "-i"])
+        .arg(format!("testsrc=size=320x240:rate=10:duration={seconds}"))
         .args(["-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p"])
         .arg(path)
         .status()
@@ -57,6 +59,8 @@ fn every_media_command_has_help_with_an_example() {
         "ensure-source",
         "probe-youtube",
         "prepare-youtube",
+        "transcode-tiles",
+        "concat-tiles",
     ] {
         assert!(commands.contains(&command), "`{command}` is not in {commands:?}");
         let output = media(home.path(), &[command, "--help"]);
@@ -72,7 +76,7 @@ fn a_film_is_probed_cut_and_looked_at() {
     let videos = home.path().join("videos");
     std::fs::create_dir(&videos).unwrap();
     let path = videos.join(format!("{ID}.mp4"));
-    film(&path);
+    film(&path, 4);
     let data = answer(&media(home.path(), &["probe", "--video-id", ID]))["data"].clone();
     assert_eq!((&data["accepted"], &data["width"], &data["duration"]), (&true.into(), &320.into(), &4.0.into()));
 
@@ -129,7 +133,7 @@ fn a_video_of_youtube_is_fetched_with_progress_on_stderr() {
     }
     let program = station.join("yt-dlp");
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
-    film(&station.join("film.mp4"));
+    film(&station.join("film.mp4"), 4);
     std::fs::rename(station.join("film.mp4"), station.join("video")).unwrap();
 
     let run = |command: &str, limit: &str| {
@@ -159,4 +163,38 @@ fn a_video_of_youtube_is_fetched_with_progress_on_stderr() {
     let error = answer(&run("prepare-youtube", "3"))["error"].clone();
     assert_eq!(error["code"], "YoutubeTooLong");
     assert_eq!(error["message"], "YouTube video duration 4s exceeds limit 3s");
+}
+
+/// The tiles that the list beside them tells, with what tells one file from another.
+fn listed(folder: &Path, list: &str) -> Vec<(String, u64)> {
+    let text = std::fs::read(folder.join(list)).unwrap_or_default();
+    let manifest: Value = serde_json::from_slice(&text).unwrap_or_default();
+    let keys = manifest["tiles"].as_array().into_iter().flatten().filter_map(|tile| tile["key"].as_str());
+    keys.map(|key| (key.to_owned(), std::fs::metadata(key).expect("a tile that is listed is there").ino())).collect()
+}
+
+#[test]
+fn tiles_that_a_kill_cut_off_go_on_where_they_were() {
+    let home = tempfile::tempdir().unwrap();
+    let videos = home.path().join("videos");
+    std::fs::create_dir(&videos).unwrap();
+    film(&videos.join(format!("{ID}.mp4")), 30);
+    let folder = videos.join(ID).join("tiles");
+    let words = ["transcode-tiles", "--video-id", ID, "--tile-seconds", "1", "--workers", "1"];
+    let mut command = ambientctl(home.path());
+    command.arg("media").args(words).env("VIDEO_FOLDER", &videos).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut killed = command.spawn().unwrap();
+    // Each tile that is stored is told on stderr.
+    let told = BufReader::new(killed.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let two = told.filter(|line| line.starts_with("AMBIENT_PROGRESS")).nth(2).expect("progress");
+    assert_eq!(two, r#"AMBIENT_PROGRESS {"done_tiles":2,"total_tiles":30}"#);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let before = listed(&folder, "unfinished.json");
+    assert!((2..30).contains(&before.len()) && !folder.join("manifest.json").exists(), "{before:?}");
+
+    let manifest = answer(&media(home.path(), &words))["data"].clone();
+    assert_eq!(manifest["tiles"].as_array().map(Vec::len), Some(30));
+    let after = listed(&folder, "manifest.json");
+    assert_eq!(after[..before.len()], before, "what was there was not made again");
 }

@@ -1,5 +1,7 @@
 //! A stretch of a video as an MP4 of its own, exact to the picture.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
@@ -10,9 +12,11 @@ use crate::args::Seek;
 use crate::args::clip::{self as clip_args, Cut, OUTPUT, Pictures, Sound};
 use crate::error::MediaError;
 use crate::facts::Facts;
+use crate::index::Index;
 use crate::media::{Media, last_line, nanos_per_picture, stamps_of};
 use crate::probe::{Rate, Size};
 use crate::source::Source;
+use crate::thin::{self, Thinned};
 use crate::time::{MediaTime, SLACK, nanos_of};
 use crate::workspace::Workspace;
 
@@ -21,7 +25,7 @@ pub const DEFAULT_CRF: u8 = 26;
 /// x264's range.
 const WORST_CRF: u8 = 51;
 /// The sound of speech; less where the size cap leaves less.
-const AUDIO_BITS_PER_SECOND: u64 = 64_000;
+pub(crate) const AUDIO_BITS_PER_SECOND: u64 = 64_000;
 const LEAST_AUDIO_BITS_PER_SECOND: u64 = 16_000;
 /// What MP4 itself takes: a header, and some bytes for each picture.
 const HEADER_BYTES: u64 = 4096;
@@ -73,7 +77,7 @@ pub struct Clip {
     pub clamped: bool,
     /// Whether no picture begins inside the window, so that the one on screen is held for its length.
     pub held: bool,
-    /// How many source pictures fell into the window and were decoded.
+    /// How many source pictures fell into the window and could be decoded.
     pub source_pictures: usize,
 }
 
@@ -90,6 +94,7 @@ struct Plan {
     seeks: Vec<Seek>,
     expected: usize,
     clamped: bool,
+    index: Arc<Index>,
 }
 
 impl Media {
@@ -162,6 +167,7 @@ impl Media {
                 seeks: index.seeks(held, &facts.video, facts.container()),
                 expected: 1,
                 clamped,
+                index,
             });
         };
         let start = timeline.time_of(first);
@@ -173,7 +179,7 @@ impl Media {
             None => (Pictures::Own, u64::try_from(inside.len()).unwrap_or(u64::MAX)),
         };
         let seeks = index.seeks(first, &facts.video, facts.container());
-        Ok(Plan { first, beyond, start, end, pictures, count, seeks, expected: inside.len(), clamped })
+        Ok(Plan { first, beyond, start, end, pictures, count, seeks, expected: inside.len(), clamped, index })
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of one request, which only `clip` puts together")]
@@ -198,9 +204,18 @@ impl Media {
                     length,
                 }
             });
+        let thinned = self.sorted_out(facts, plan, workspace, stop).await?;
+        // The thinned source first, then all of it.
+        let ways: Vec<(Seek, Option<&Thinned>)> = thinned
+            .as_ref()
+            .and_then(|thinned| Some((*plan.seeks.first()?, Some(thinned))))
+            .into_iter()
+            .chain(plan.seeks.iter().map(|&seek| (seek, None)))
+            .collect();
+        let threads = self.threads(1);
         let mut best: Option<Made> = None;
         let mut complaint = String::new();
-        for &seek in &plan.seeks {
+        for (seek, thinned) in ways {
             let cut = Cut {
                 opened: &facts.opened,
                 video: &facts.video,
@@ -212,30 +227,37 @@ impl Media {
                 sound,
                 crf: spec.crf.unwrap_or(DEFAULT_CRF).min(WORST_CRF),
                 max_bit_rate: budget.map(|budget| budget.video_bits_per_second),
-                threads: self.threads(1),
+                thinned,
+                decoder_threads: Self::decoder_threads(threads),
+                threads,
                 max_pixels: self.config().max_pixels,
             };
             let finished = self.ffmpeg(clip_args::args(&cut), workspace.path(), stop).await?;
             let stamps = stamps_of(&finished.stdout);
-            let begins_right = stamps.first() == Some(&0);
-            if !begins_right || stamps.len() < plan.expected {
-                tracing::debug!(media.path = %facts.opened.path, ?seek, media.found = stamps.len(), media.wanted = plan.expected, "a seek missed pictures");
+            let is_whole = stamps.first() == Some(&0)
+                && match thinned {
+                    Some(thinned) => thinned.is_whole(&stamps.iter().map(|stamp| plan.first + stamp).collect()),
+                    None => stamps.len() >= plan.expected,
+                };
+            if !is_whole {
+                tracing::debug!(media.path = %facts.opened.path, ?seek, thinned = thinned.is_some(), media.found = stamps.len(), media.wanted = plan.expected, "a seek missed pictures");
             }
             if !finished.status.success() {
                 // Killed by a limit, or failed on good pictures: another place to begin would not help.
-                if finished.status.code().is_none() || !stamps.is_empty() {
+                if finished.status.code().is_none() || !stamps.is_empty() && thinned.is_none() {
                     return Err(finished.succeeded(&self.config().ffmpeg).expect_err("it did not succeed"));
                 }
                 complaint = finished.stderr_tail;
                 best = None;
                 continue;
             }
+            complaint = finished.stderr_tail;
+            if !is_whole && thinned.is_some() {
+                continue;
+            }
             let file =
                 fs_err::tokio::metadata(workspace.file(OUTPUT)).await.map_err(MediaError::file("look at the clip"))?;
-            complaint = finished.stderr_tail;
-            let made = Made { size_bytes: file.len(), stamps, has_audio: sound.is_some() };
-            let is_whole = begins_right && made.stamps.len() >= plan.expected;
-            best = Some(made);
+            best = Some(Made { size_bytes: file.len(), stamps, has_audio: sound.is_some(), is_whole });
             if is_whole {
                 break;
             }
@@ -244,6 +266,21 @@ impl Media {
             Some(made) if !made.stamps.is_empty() => Ok(made),
             _ => Err(MediaError::Undecodable { at: plan.start, stderr_tail: last_line(&complaint).to_owned() }),
         }
+    }
+
+    /// The source without the pictures that the steps of a rate pass over, where that is possible.
+    async fn sorted_out(
+        &self,
+        facts: &Facts,
+        plan: &Plan,
+        workspace: &Workspace,
+        stop: &CancellationToken,
+    ) -> Result<Option<Thinned>, MediaError> {
+        let Pictures::Sampled { rate, count } = plan.pictures else { return Ok(None) };
+        let from_nanos = facts.video.timeline.base().nanos(plan.first);
+        let mut wanted: BTreeSet<i64> = thin::shown_at_steps(&plan.index, facts, from_nanos, rate, count);
+        wanted.retain(|tick| (plan.first..plan.beyond).contains(tick));
+        self.thinned(facts, &plan.index, wanted, plan.expected, workspace.path(), stop).await
     }
 
     async fn finish(
@@ -259,13 +296,14 @@ impl Media {
         let held = matches!(plan.pictures, Pictures::Held { .. });
         let start = if held { plan.start } else { timeline.time_of(first) };
         // Damaged pictures at the end are not in the clip, so it ends with the last one that is.
-        let end = if made.stamps.len() < plan.expected {
+        let end = if made.is_short(plan) {
             let last = timeline.time_of(plan.first + made.stamps.last().copied().unwrap_or(0));
             let one = Duration::from_nanos(u64::try_from(nanos_per_picture(facts.video.rate)).unwrap_or(0));
             last.plus(one).min(plan.end)
         } else {
             plan.end
         };
+        let source_pictures = if made.is_whole { plan.expected } else { made.stamps.len() };
         let mut paths = workspace.hand_over(&[OUTPUT.to_owned()]).await?;
         Ok(Clip {
             path: paths.remove(0),
@@ -277,7 +315,7 @@ impl Media {
             has_audio: made.has_audio,
             clamped: plan.clamped || end < plan.end,
             held,
-            source_pictures: made.stamps.len(),
+            source_pictures,
         })
     }
 }
@@ -289,6 +327,15 @@ struct Made {
     /// The stamps of the source pictures inside, counted from the first planned one.
     stamps: Vec<i64>,
     has_audio: bool,
+    /// Whether nothing is missing that has to be shown.
+    is_whole: bool,
+}
+
+impl Made {
+    /// Whether pictures at the end are missing.
+    fn is_short(&self, plan: &Plan) -> bool {
+        !self.is_whole && self.stamps.len() < plan.expected
+    }
 }
 
 /// How the size cap is shared out.

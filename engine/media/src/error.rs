@@ -9,6 +9,7 @@ use camino::Utf8PathBuf;
 
 use crate::objects::{ObjectError, ObjectKey};
 use crate::probe::Refusal;
+use crate::tiles::TileError;
 use crate::time::MediaTime;
 
 /// Why a media operation gave nothing. A failed operation leaves no file behind.
@@ -128,6 +129,9 @@ pub enum MediaError {
     /// The bucket did not give the video, or would not take what was made.
     #[error("the bucket failed")]
     Bucket(#[source] Arc<ObjectError>),
+    /// The store of tiles failed.
+    #[error("the tiles could not be used")]
+    Tiles(#[from] TileError),
     /// A source names an object, and there is no bucket.
     #[error("`{key}` lies in a bucket and none is set: set `S3_BUCKET`")]
     NoBucket {
@@ -175,6 +179,7 @@ impl MediaError {
             Self::TooLarge { .. } => "ClipTooLarge",
             Self::File { .. } => "FileError",
             Self::Bucket(error) => error.code(),
+            Self::Tiles(error) => error.code(),
             Self::NoBucket { .. } => "S3NotConfigured",
             Self::NoRoom { .. } => "NoRoom",
             Self::BadPicture { .. } => "BadPicture",

@@ -17,7 +17,7 @@ const REMEMBERED_FILES: usize = 256;
 pub(crate) const CUT_OFF_NANOS: i128 = 1_000_000_000;
 
 /// Containers that count in milliseconds round the last picture and its length, so their end may be that much too early.
-const ROUNDING: Duration = Duration::from_millis(5);
+pub(crate) const ROUNDING: Duration = Duration::from_millis(5);
 
 /// A file that has pictures.
 #[derive(Clone, Debug)]

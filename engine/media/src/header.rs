@@ -125,6 +125,7 @@ impl RawPacket {
             is_key: self.flags.contains('K'),
             is_hidden: self.flags.contains('D'),
             size_bytes: self.size,
+            position: None,
         }
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Stamp {
     pub(crate) is_hidden: bool,
     /// How large the packet is.
     pub(crate) size_bytes: u64,
+    /// Where it lies in the file, if the container says so.
+    pub(crate) position: Option<u64>,
 }
 
 /// Reads lines of [`crate::args::probe::packets`]; what is no packet (side data, blank lines) is passed over.
@@ -48,6 +50,7 @@ fn packet(line: &str) -> Option<Stamp> {
     let decoded = number(fields.next()?);
     let length = fields.next().and_then(number).unwrap_or(0).max(0);
     let size_bytes = fields.next()?.parse().ok()?;
+    let position = fields.next()?.parse().ok();
     let flags = fields.next()?;
     Some(Stamp {
         stream,
@@ -57,6 +60,7 @@ fn packet(line: &str) -> Option<Stamp> {
         is_key: flags.contains('K'),
         is_hidden: flags.contains('D'),
         size_bytes,
+        position,
     })
 }
 
@@ -82,6 +86,8 @@ pub(crate) struct Index {
     keys: Vec<(i64, i64)>,
     /// Whether the stretch began at the first byte.
     from_beginning: bool,
+    /// The packets of the pictures in the order of decoding, where they were kept.
+    packets: Vec<Stamp>,
 }
 
 impl Index {
@@ -110,7 +116,17 @@ impl Index {
         shown.sort_unstable();
         shown.dedup_by_key(|(at, _length)| *at);
         keys.sort_unstable();
-        Some(Self { shown, keys, from_beginning })
+        Some(Self { shown, keys, from_beginning, packets: Vec::new() })
+    }
+
+    /// The same with the packets that it was built from.
+    pub(crate) fn with_packets(self, stamps: &[Stamp], stream: u32) -> Self {
+        Self { packets: stamps.iter().filter(|stamp| stamp.stream == stream).copied().collect(), ..self }
+    }
+
+    /// The packets of the pictures in the order of decoding; none where they were not kept.
+    pub(crate) fn packets(&self) -> &[Stamp] {
+        &self.packets
     }
 
     pub(crate) const fn is_from_beginning(&self) -> bool {
@@ -122,7 +138,7 @@ impl Index {
         let ticks = slots.ticks();
         let next = ticks.iter().skip(1).copied().chain(ticks.last().map(|last| last + slots.step()));
         let shown = ticks.iter().copied().zip(next).map(|(at, next)| (at, next - at)).collect();
-        Self { shown, keys: Vec::new(), from_beginning: true }
+        Self { shown, keys: Vec::new(), from_beginning: true, packets: Vec::new() }
     }
 
     pub(crate) fn first(&self) -> Option<i64> {
@@ -168,7 +184,7 @@ impl Index {
 mod tests {
     use super::*;
 
-    const PACKETS: &[u8] = b"0,512,0,512,9,K_\n1,0,0,1024,9,K_\n0,2048,512,512,9,__\n\n0,1024,1024,512,9,__,\n0,1536,1536,512,9,_D\n0,4096,2048,N/A,9,K_\nside data\n";
+    const PACKETS: &[u8] = b"0,512,0,512,9,48,K_\n1,0,0,1024,9,48,K_\n0,2048,512,512,9,N/A,__\n\n0,1024,1024,512,9,N/A,__,\n0,1536,1536,512,9,48,_D\n0,4096,2048,N/A,9,48,K_\nside data\n";
 
     #[test]
     fn pictures_are_ordered_by_when_they_are_shown() {
@@ -188,7 +204,7 @@ mod tests {
 
     #[test]
     fn pictures_that_lean_on_what_is_not_there_are_left_out() {
-        let leading = b"0,90,80,10,9,__\n0,200,100,10,9,K_\n0,180,110,10,9,__\n0,190,120,10,9,__\n0,210,130,10,9,__\n";
+        let leading = b"0,90,80,10,9,N/A,__\n0,200,100,10,9,48,K_\n0,180,110,10,9,N/A,__\n0,190,120,10,9,N/A,__\n0,210,130,10,9,N/A,__\n";
         let middle = Index::build(&parse_packets(leading), 0, false).unwrap();
         assert_eq!(middle.between(i64::MIN, i64::MAX), [200, 210]);
         let whole = Index::build(&parse_packets(leading), 0, true).unwrap();
@@ -199,13 +215,13 @@ mod tests {
     fn times_that_two_pictures_share_are_seen() {
         assert!(!has_clashes(&parse_packets(PACKETS), 0));
         // As a program stream looks where the order of its pictures was guessed wrong; the sound has times of its own.
-        let guessed = b"0,14400,3600,3600,9,K_\n0,7200,7200,3600,9,__\n0,7200,10800,3600,9,__\n1,3600,3600,2160,9,K_\n";
+        let guessed = b"0,14400,3600,3600,9,48,K_\n0,7200,7200,3600,9,N/A,__\n0,7200,10800,3600,9,N/A,__\n1,3600,3600,2160,9,48,K_\n";
         assert!(has_clashes(&parse_packets(guessed), 0));
         assert!(!has_clashes(&parse_packets(guessed), 1));
     }
 
     #[test]
     fn a_stream_without_presentation_times_has_no_index_of_packets() {
-        assert!(Index::build(&parse_packets(b"0,N/A,0,1,9,K_\n"), 0, true).is_none());
+        assert!(Index::build(&parse_packets(b"0,N/A,0,1,9,48,K_\n"), 0, true).is_none());
     }
 }

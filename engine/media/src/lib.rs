@@ -10,6 +10,7 @@
 //!   protocols that reaches plain files only, so no playlist can name another file or host.
 //! - **Children are bounded** in time, processor, memory, output and number, and their whole process group ends with the request.
 //! - **A failed call leaves nothing.** A successful one hands over files of unique names in the work folder.
+//! - **Tiles do no harm.** A clip is put together from tiles where they are of the same bytes and fit the request; else it is cut from the source.
 //!
 //! The flow of a call: [`Source`] → content check → facts of the file (remembered) → index of time stamps → arguments (pure) → one child →
 //! check that the asked pictures came → answer.
@@ -29,6 +30,7 @@ mod index;
 mod limits;
 mod look;
 mod media;
+mod mp4;
 pub mod objects;
 mod probe;
 mod queue;
@@ -36,6 +38,8 @@ mod remote;
 mod slots;
 mod source;
 pub mod sub;
+mod thin;
+mod tiles;
 mod time;
 mod workspace;
 mod youtube;
@@ -50,6 +54,9 @@ pub use media::Media;
 pub use probe::{Acceptance, AudioTrack, Probe, Rate, Refusal, Size, StreamInfo, Versions, VideoTrack};
 pub use remote::BucketReading;
 pub use source::{LocalVideo, Source};
+pub use tiles::{
+    BucketTiles, FolderTiles, Tile, TileError, TileManifest, TileSource, TileStore, TilesDone, TilesSpec, WantedTile,
+};
 pub use time::{BadTime, MediaTime};
 pub use youtube::{
     Downloaded, Extraction, Youtube, YoutubeConfig, YoutubeError, YoutubeInfo, YoutubePhase, YoutubeProgress,

@@ -37,6 +37,8 @@ const MOST_UNTOLD: usize = 2;
 const DECODER_DELAY: Duration = Duration::from_millis(700);
 /// How far behind a window its listing goes, so that reordered pictures inside are not missed.
 const BEHIND_NANOS: i128 = 2_000_000_000;
+/// A seek goes by decoding times, which lie a little before those of showing.
+const SEEK_LEAD_NANOS: i128 = 1_000_000_000;
 /// How far before a window its listing begins, attempt by attempt; after the last one it begins at the beginning.
 const BEFORE_NANOS: [i128; 4] = [0, 2_000_000_000, 15_000_000_000, 120_000_000_000];
 
@@ -213,7 +215,22 @@ impl Media {
         stop: &CancellationToken,
     ) -> Result<Index, MediaError> {
         let stamps = self.packets(opened, &video.clock, Some(video.index), stretch, stop).await?;
-        index_of(&stamps, opened, video, stretch)
+        Ok(index_of(&stamps, opened, video, stretch)?.with_packets(&stamps, video.index))
+    }
+
+    /// The packets of the pictures from the key frame before tick `from` up to some behind tick `to`.
+    pub(crate) async fn packets_around(
+        &self,
+        facts: &Facts,
+        from: i64,
+        to: i64,
+        stop: &CancellationToken,
+    ) -> Result<Vec<Stamp>, MediaError> {
+        let Facts { opened, video, .. } = facts;
+        let base = video.timeline.base();
+        let from = Some(base.nanos(from) - SEEK_LEAD_NANOS).filter(|_from| opened.container.is_seekable());
+        let stretch = Stretch { from, to: Some(base.nanos(to).saturating_add(BEHIND_NANOS)) };
+        self.packets(opened, &video.clock, Some(video.index), stretch, stop).await
     }
 
     /// Packets of a whole file with a time on every picture, and how `video`'s clock came by them.

@@ -168,6 +168,12 @@ impl Media {
         (self.shared.cores / parallel.clamp(1, self.config().concurrency.max(1))).clamp(1, 8)
     }
 
+    /// How many threads decode for one child that has so many for everything else. A decoder waits for the rest of the program now and then, and
+    /// twice as many keep the processors busy meanwhile.
+    pub(crate) fn decoder_threads(threads: usize) -> usize {
+        (2 * threads).min(16)
+    }
+
     pub(crate) async fn ffmpeg(
         &self,
         args: Vec<String>,

@@ -98,6 +98,15 @@ impl Opened {
         self.size_bytes
     }
 
+    /// Where it lies on this host, if it does.
+    pub(crate) fn local_path(&self) -> Option<&Utf8Path> {
+        match &self.place {
+            Place::File(path) => Some(path),
+            Place::Bucket(Reached::Copy(copy)) => Some(copy.path()),
+            Place::Bucket(Reached::Passage(_)) => None,
+        }
+    }
+
     /// How ffmpeg is told the source: with the protocol in front, a colon or a dash in the name means nothing.
     pub(crate) fn argument(&self) -> String {
         match &self.place {

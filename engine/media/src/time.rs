@@ -141,7 +141,7 @@ impl TimeBase {
     }
 
     /// The last tick at or before `nanos`.
-    fn floor(self, nanos: i128) -> i64 {
+    pub(crate) fn floor(self, nanos: i128) -> i64 {
         let ticks = (nanos * i128::from(self.denominator)).div_euclid(i128::from(self.numerator) * NANOS_PER_SECOND);
         clamp_ticks(ticks)
     }

@@ -406,6 +406,8 @@ pub struct IngestSettings {
 pub struct TileSettings {
     /// `TILING_ENABLED`.
     pub enabled: bool,
+    /// `TILING_LOCAL`: also without a bucket, in `VIDEO_FOLDER`.
+    pub local: bool,
     /// `TILE_SECONDS`: the length of a tile.
     pub length: Duration,
     /// `TILE_FPS`: frames a second.

@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime};
 
 use ambient_media::objects::{About, ObjectKey};
 use ambient_media::{
-    AnnotateSpec, ClipSpec, FramesSpec, Grid, ImageSpec, Mark, Media, MediaConfig, MediaError, MediaTime, Pick, Rate,
-    Shape, Source,
+    AnnotateSpec, Clip, ClipSpec, FramesSpec, Grid, ImageSpec, Mark, Media, MediaConfig, MediaError, MediaTime, Pick,
+    Rate, Shape, Source,
 };
-use ambient_settings::Settings;
+use ambient_settings::{Settings, TileSettings};
 use async_trait::async_trait;
 use bytes::Bytes;
 use camino::{Utf8Path, Utf8PathBuf};
@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::mirror::{self, Mirror};
 use super::outputs::{Fresh, Outputs, SESSION_MEDIA};
 use super::shell::{ShellHost, ShellLimits};
+use super::tiles::Tiles;
 use super::workspace::{Workspaces, remove_folder};
 use super::{
     AnnotatedMade, ArtifactMade, BackendError, BoxWish, ClipMade, ClipWish, FrameMade, FramesWish, MediaBackend,
@@ -62,6 +63,10 @@ pub struct InProcessConfig {
     pub artifact_max_bytes: u64,
     /// `ARTIFACT_URL_TTL_SECONDS`: how long links to exported files live.
     pub artifact_link_life: Duration,
+    /// `TILE_…` and `TILING_…`: whether and how tiles are made.
+    pub tiles: TileSettings,
+    /// `MEDIA_CONCURRENCY`: how many media programs run at once.
+    pub concurrency: usize,
     /// Whether there is a shell.
     pub has_shell: bool,
     /// What one process of a shell command may use.
@@ -78,6 +83,8 @@ impl InProcessConfig {
             cache_max_bytes: settings.media.cache_max_bytes,
             artifact_max_bytes: settings.artifacts.max_size_bytes,
             artifact_link_life: settings.artifacts.url_ttl,
+            tiles: settings.tiles.clone(),
+            concurrency: settings.media.concurrency.get(),
             has_shell: settings.bash.enabled,
             shell_limits: ShellLimits {
                 cpu: settings.media.cpu_limit,
@@ -108,6 +115,7 @@ pub struct InProcess {
     workspaces: Workspaces,
     outputs: Outputs,
     mirror: Option<Mirror>,
+    tiles: Option<Tiles>,
     shell: Option<ShellHost>,
 }
 
@@ -120,6 +128,8 @@ struct Found {
     folder: Utf8PathBuf,
     /// Length of the pictures in seconds, where it is known.
     duration: Option<f64>,
+    /// The session's video.
+    record: Option<FileRecord>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -164,6 +174,7 @@ impl InProcess {
             workspaces: Workspaces::new(config.workspaces.clone(), config.extra_roots.clone()),
             outputs: Outputs::new(config.video_folder.clone(), config.cache_max_bytes),
             mirror: media.objects().map(|store| Mirror::new(store.clone(), config.video_folder.clone())),
+            tiles: Tiles::new(&media, &config.tiles, &config.video_folder, config.concurrency),
             shell: config.has_shell.then(|| ShellHost::new(config.shell_limits)),
             store,
             media,
@@ -233,7 +244,8 @@ impl InProcess {
                     source,
                     identity: Identity::Video(target.video.clone()),
                     folder: Utf8PathBuf::from(target.video.as_str()),
-                    duration: record.media.map(|media| media.duration_seconds),
+                    duration: record.media.as_ref().map(|media| media.duration_seconds),
+                    record: Some(record),
                 })
             }
             Some(text) => {
@@ -243,6 +255,7 @@ impl InProcess {
                     source: Source::File(path),
                     folder: session_media(&target.session),
                     duration: None,
+                    record: None,
                 })
             }
         }
@@ -251,6 +264,23 @@ impl InProcess {
     /// Media work in the name of this session, so that sessions take turns.
     fn media_of(&self, target: &Target) -> Media {
         self.media.for_caller(target.session.as_str())
+    }
+
+    /// A clip, out of tiles where that can be.
+    async fn cut(
+        &self,
+        target: &Target,
+        found: &Found,
+        spec: &ClipSpec,
+        stop: &CancellationToken,
+    ) -> Result<Clip, MediaError> {
+        let media = self.media_of(target);
+        if let (Some(tiles), Some(record)) = (&self.tiles, &found.record)
+            && let Some(clip) = tiles.clip(&media, record, spec, stop).await?
+        {
+            return Ok(clip);
+        }
+        media.clip(&found.source, spec, stop).await
     }
 
     /// What a media error means for the model. What only the operator can use goes to the log.
@@ -324,8 +354,7 @@ impl MediaBackend for InProcess {
             (wish.max_dimension, wish.max_size_bytes, wish.crf),
         );
         let make = || async {
-            let clip =
-                self.media_of(target).clip(&found.source, &spec, stop).await.map_err(|error| self.told(&error))?;
+            let clip = self.cut(target, &found, &spec, stop).await.map_err(|error| self.told(&error))?;
             let facts = ClipFacts {
                 start: clip.start.as_secs_f64(),
                 end: clip.end.as_secs_f64(),
@@ -553,6 +582,13 @@ impl MediaBackend for InProcess {
             _ => Self::local(file_name(&record).into(), &record.mime_type),
         };
         Ok((media, record.size_bytes))
+    }
+
+    async fn make_tiles(&self, video: &VideoId, stop: &CancellationToken) -> Result<bool, BackendError> {
+        let Some(tiles) = &self.tiles else { return Ok(false) };
+        let (source, record) = self.video(video).await?;
+        tiles.make(&source, &record, stop).await.map_err(|error| self.told(&error))?;
+        Ok(true)
     }
 
     fn workspace(&self, session: &SessionId) -> Option<Utf8PathBuf> {

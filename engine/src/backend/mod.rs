@@ -8,6 +8,7 @@ mod mirror;
 mod outputs;
 mod room;
 pub mod shell;
+mod tiles;
 mod workspace;
 
 use std::fmt;
@@ -197,6 +198,10 @@ pub trait MediaBackend: Send + Sync + fmt::Debug {
     async fn link(&self, media: &MediaRef, ttl: Duration) -> Result<Option<String>, BackendError>;
     /// A reference to the whole source video, and its size in bytes.
     async fn source(&self, video: &VideoId) -> Result<(MediaRef, u64), BackendError>;
+    /// Makes what is missing of the tiles from which clips of this video are put together; `false` where there are none by the settings.
+    async fn make_tiles(&self, _video: &VideoId, _stop: &CancellationToken) -> Result<bool, BackendError> {
+        Ok(false)
+    }
     /// Where the workspace of a session is on this host, if it is on this host.
     fn workspace(&self, session: &SessionId) -> Option<Utf8PathBuf>;
 }

@@ -10,6 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use super::tiles;
+
 /// Used within this time counts as in use.
 const IN_USE: Duration = Duration::from_mins(10);
 /// The disk is looked at again when so small a part of the limit was added.
@@ -107,7 +109,10 @@ fn collect(folder: &Utf8Path, depth: usize, groups: &mut HashMap<Utf8PathBuf, Gr
         // Links are none of ours.
         let Ok(facts) = fs_err::symlink_metadata(&path) else { continue };
         if facts.is_dir() {
-            collect(&path, deeper, groups);
+            // Tiles without a bucket are made once with much work, and are none of the outputs.
+            if path.file_name() != Some(tiles::LOCAL) {
+                collect(&path, deeper, groups);
+            }
         } else if facts.is_file() {
             let is_note = path.extension() == Some("json");
             let Some(note) = (if is_note { Some(path.clone()) } else { note_of(&path) }) else { continue };
@@ -170,6 +175,20 @@ mod tests {
         assert_eq!(shelf.left(3000).len(), 6, "nothing goes while there is room");
         assert_eq!(shelf.left(2500), ["aa-0000.mp4", "aa.json", "cc-0000.mp4", "cc.json"]);
         assert_eq!(shelf.left(1500), ["cc-0000.mp4", "cc.json"]);
+    }
+
+    #[test]
+    fn tiles_of_this_host_stay_and_those_of_the_bucket_go() {
+        let shelf = Shelf::new();
+        let files = ["tiles/manifest.json", "tiles/tile_00000.mp4", "fetched-tiles/vid_0.aa-tile_00000.mp4"];
+        for name in files {
+            let path = shelf.root.join("vid").join(name);
+            fs_err::create_dir_all(path.parent().expect("a folder")).expect("a writable folder");
+            fs_err::write(&path, vec![0; 1000]).expect("a writable folder");
+            touch(&path, shelf.now - Duration::from_mins(30));
+        }
+        assert_eq!(shelf.left(100), [String::new(); 0]);
+        assert_eq!(files.map(|name| shelf.root.join("vid").join(name).exists()), [true, true, false]);
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl Uploads {
     /// Sees to the copy of a video that is here, and then to its background work. Gives the record as it is when the answer has to go.
     pub(super) async fn copy_and_enqueue(&self, record: FileRecord) -> FileRecord {
         let Some(copies) = self.copies() else {
-            if record.description_status == Some(WorkStatus::Pending) {
+            if self.has_work(&record) {
                 // The first job may have been lost; a second one finds nothing left to do.
                 self.enqueue(&record.id).await;
             }
@@ -119,7 +119,7 @@ impl Uploads {
                 self.without_copy(record).await
             }
         };
-        if record.description_status == Some(WorkStatus::Pending) {
+        if self.has_work(&record) {
             self.enqueue(&record.id).await;
         }
         record

@@ -1,7 +1,8 @@
 //! Taking in videos, and what is done with them in the background.
 //!
-//! Each file goes through independent stages, each with its own status and its own retries: the source, then the
-//! description. Workers take files from the broker's queue; a sweep finds those whose job was lost.
+//! Each file goes through independent stages: the source, then its tiles and its description side by side. Source and
+//! description have a status and retries of their own; tiles are an aid, and a video works without them. Workers take files
+//! from the broker's queue; a sweep finds those whose job was lost.
 
 pub mod copies;
 mod description;
@@ -11,6 +12,7 @@ pub mod import;
 pub mod kind;
 mod source;
 mod sweep;
+pub mod tiles;
 pub mod upload;
 mod worker;
 
@@ -28,6 +30,7 @@ use crate::backend::inprocess::media_config;
 use crate::broker::Broker;
 use crate::clock::Clock;
 use crate::ids::VideoId;
+use crate::ingest::tiles::TileWish;
 use crate::ingest::upload::Uploads;
 use crate::lifecycle::Lifecycle;
 use crate::store::Store;
@@ -72,6 +75,8 @@ pub struct IngestConfig {
     pub first_retry: Duration,
     /// How often an import's progress is written down, and looked after whether somebody deleted it.
     pub progress_every: Duration,
+    /// `TILE_…`; `None` makes no tiles.
+    pub tiles: Option<TileWish>,
     /// `DESCRIPTION_MODEL`.
     pub description_model: String,
     /// `DESCRIPTION_MAX_FRAMES`.
@@ -96,6 +101,7 @@ impl IngestConfig {
             block: settings.ingest.block,
             first_retry: Self::FIRST_RETRY,
             progress_every: Self::PROGRESS_EVERY,
+            tiles: TileWish::from_settings(settings),
             description_model: settings.description.model.clone(),
             description_max_frames: settings.description.max_frames,
             description_max_dimension: settings.description.max_dimension,

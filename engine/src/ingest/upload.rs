@@ -101,6 +101,8 @@ fn disk(doing: &'static str) -> impl FnOnce(io::Error) -> UploadError {
 #[derive(Clone, Debug)]
 pub struct Uploads {
     parts: Arc<Parts>,
+    /// Whether the background work is to look at a video whose description is there already.
+    has_tiles: bool,
 }
 
 #[derive(Debug)]
@@ -166,7 +168,18 @@ impl Uploads {
         fs_err::create_dir_all(folder.join(INCOMING))?;
         let (folder, turns) = (folder.to_owned(), Turns::default());
         let parts = Parts { folder, limit_bytes, media, store, broker, clock, turns, copies };
-        Ok(Self { parts: Arc::new(parts) })
+        Ok(Self { parts: Arc::new(parts), has_tiles: false })
+    }
+
+    /// The same for an engine that makes tiles: sending the bytes of a video again mends those too.
+    #[must_use]
+    pub fn with_tiles(self, has_tiles: bool) -> Self {
+        Self { has_tiles, ..self }
+    }
+
+    /// Whether there may be something to do in the background.
+    pub(super) fn has_work(&self, record: &FileRecord) -> bool {
+        record.description_status == Some(WorkStatus::Pending) || self.has_tiles
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -381,15 +394,21 @@ impl Uploads {
             return Ok(false);
         }
         remove_file(&self.local_path(id, &file.extension)).await;
+        self.remove_leftovers(&file).await;
+        tracing::info!(file.id = %id, "file deleted");
+        Ok(true)
+    }
+
+    /// Removes what was made of a file that is deleted, here and in the bucket.
+    pub(super) async fn remove_leftovers(&self, file: &FileRecord) {
+        let id = &file.id;
         let folder = self.parts.folder.join(id.as_str());
         match fs_err::tokio::remove_dir_all(&folder).await {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => tracing::warn!(file.id = %id, error = %chain(&error), "a folder of media was not removed"),
         }
-        self.remove_objects(&file).await;
-        tracing::info!(file.id = %id, "file deleted");
-        Ok(true)
+        self.remove_objects(file).await;
     }
 
     /// Deletes files past their time and what dead engines left of uploads, and makes copies in the bucket that are missing. Idempotent; for a

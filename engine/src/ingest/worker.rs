@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::description::{self, Described};
 use super::source::Sourced;
+use super::tiles::{self, Tiled};
 use super::{IngestParts, lease_name};
 use crate::broker::{BrokerError, Job, Lease, TakenJob};
 use crate::ids::VideoId;
@@ -133,9 +134,17 @@ impl Worker {
             Sourced::Settled(file) => *file,
             Sourced::Not(ended) => return Ok(ended),
         };
-        match file.description_status {
-            Some(WorkStatus::Pending | WorkStatus::Processing) => self.description(file, stop).await,
-            Some(WorkStatus::Ready | WorkStatus::Failed) | None => Ok(Ended::Done),
+        let of = file.clone();
+        let described = async {
+            match file.description_status {
+                Some(WorkStatus::Pending | WorkStatus::Processing) => self.description(file, stop).await,
+                Some(WorkStatus::Ready | WorkStatus::Failed) | None => Ok(Ended::Done),
+            }
+        };
+        let (tiled, described) = tokio::join!(Box::pin(tiles::make(&self.parts, &of, stop)), Box::pin(described));
+        match (tiled, described) {
+            (Tiled::Stopped, Ok(Ended::Done)) => Ok(Ended::Again(Duration::ZERO)),
+            (_, described) => described,
         }
     }
 

@@ -4,7 +4,10 @@
 //! handler, a server that only stores, Docker Compose). No figure is part of a timed test. The plain servers and the model run as processes
 //! of their own, so that they do not share threads with the readers that measure.
 
+mod clips;
 mod figure;
+mod frames;
+mod media;
 mod operator;
 mod process;
 mod reader;
@@ -13,6 +16,7 @@ mod servers;
 mod sessions;
 mod start;
 mod streams;
+mod tiles;
 mod turn;
 mod upload;
 
@@ -51,7 +55,7 @@ struct RunArgs {
     #[arg(long)]
     clip: PathBuf,
     /// The figures to measure
-    #[arg(long, value_delimiter = ',', default_values = ["start", "turn", "sessions", "requests", "streams", "upload", "operator"])]
+    #[arg(long, value_delimiter = ',', default_values = ["start", "turn", "sessions", "requests", "streams", "upload", "operator", "clips", "tiles", "frames"])]
     only: Vec<String>,
     /// Size of the upload
     #[arg(long, default_value_t = 2_000_000_000)]
@@ -110,6 +114,9 @@ async fn run(args: &RunArgs) -> Result<bool, BenchError> {
             "streams" => streams::measure(args).await?,
             "upload" => upload::measure(args).await?,
             "operator" => operator::measure(args).await?,
+            "clips" => clips::measure(args).await?,
+            "tiles" => tiles::measure(args).await?,
+            "frames" => frames::measure(args).await?,
             other => return Err(BenchError::Unexpected(format!("there is no figure `{other}`"))),
         };
         report.add(figures);

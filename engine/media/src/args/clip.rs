@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use super::filters::{self, Target};
 use super::frames::signed;
-use super::{Seek, input, words};
+use super::{Inputs, Seek, inputs, words};
 use crate::header::Video;
 use crate::probe::{Rate, Size};
 use crate::source::Opened;
+use crate::thin::Thinned;
 use crate::time::clock_seconds;
 
 /// Which source pictures a clip shows, and when.
@@ -37,6 +38,9 @@ pub(crate) struct Cut<'a> {
     pub(crate) crf: u8,
     /// The most that pictures may take, in bits a second.
     pub(crate) max_bit_rate: Option<u64>,
+    /// The pictures without those that are not needed, if they were sorted out.
+    pub(crate) thinned: Option<&'a Thinned>,
+    pub(crate) decoder_threads: usize,
     pub(crate) threads: usize,
     pub(crate) max_pixels: u64,
 }
@@ -57,8 +61,9 @@ pub(crate) const OUTPUT: &str = "clip.mp4";
 
 pub(crate) fn args(cut: &Cut<'_>) -> Vec<String> {
     let base = cut.video.timeline.base();
-    let mut args = input(cut.opened, &cut.video.clock, cut.seek, cut.threads, cut.max_pixels);
-    args.extend(words(&["-filter_complex", &graph(cut)]));
+    let Inputs { mut args, pictures, sound } =
+        inputs(cut.opened, cut.video, cut.seek, cut.thinned, cut.decoder_threads, cut.max_pixels);
+    args.extend(words(&["-filter_complex", &graph(cut, &pictures, sound)]));
 
     args.extend(words(&["-map", "[shown]"]));
     if cut.sound.is_some() {
@@ -113,7 +118,7 @@ pub(crate) fn args(cut: &Cut<'_>) -> Vec<String> {
     args
 }
 
-fn graph(cut: &Cut<'_>) -> String {
+fn graph(cut: &Cut<'_>, pictures: &str, sound: usize) -> String {
     let mut chain: Vec<String> = filters::clock(cut.video).into_iter().chain(filters::deinterlace(cut.video)).collect();
     chain.push(format!("trim=start_pts={}:end_pts={}", cut.first, cut.beyond));
     chain.push(format!("setpts=PTS-{}", signed(cut.first)));
@@ -134,15 +139,14 @@ fn graph(cut: &Cut<'_>) -> String {
     }
     shown.push(filters::render(cut.video, cut.size, Target::Clip));
 
-    let pictures =
-        format!("[0:{}]{},split[once][stamps];[once]{}[shown]", cut.video.index, chain.join(","), shown.join(","));
+    let pictures = format!("{pictures}{},split[once][stamps];[once]{}[shown]", chain.join(","), shown.join(","));
     // Sound that starts late or has holes is filled with silence, so that it stays with the pictures.
-    let heard = cut.sound.as_ref().map(|sound| {
-        let from = clock_seconds(sound.from_nanos);
-        let length = sound.length.as_secs_f64();
+    let heard = cut.sound.as_ref().map(|heard| {
+        let from = clock_seconds(heard.from_nanos);
+        let length = heard.length.as_secs_f64();
         format!(
-            "[0:{}]asetpts=PTS-({from})/TB,atrim=start=0:end={length:.6},aresample=async=1000:first_pts=0[heard]",
-            sound.index
+            "[{sound}:{}]asetpts=PTS-({from})/TB,atrim=start=0:end={length:.6},aresample=async=1000:first_pts=0[heard]",
+            heard.index
         )
     });
     [Some(pictures), heard].into_iter().flatten().collect::<Vec<_>>().join(";")

@@ -5,10 +5,12 @@ pub(crate) mod filters;
 pub(crate) mod frames;
 pub(crate) mod probe;
 pub(crate) mod remux;
+pub(crate) mod tile;
 pub(crate) mod youtube;
 
-use crate::header::Clock;
+use crate::header::{Clock, Video};
 use crate::source::Opened;
+use crate::thin::{THINNED, Thinned};
 use crate::time::clock_seconds;
 
 /// What ffmpeg steps back before a seek by decoding time when pictures are reordered (3/23 s in its source, in whole microseconds).
@@ -47,6 +49,35 @@ pub(crate) fn input(opened: &Opened, clock: &Clock, seek: Seek, threads: usize, 
     }
     args.extend(words(&["-copyts", "-i", &opened.argument()]));
     args
+}
+
+/// Where the streams of a call come from.
+#[derive(Debug)]
+pub(crate) struct Inputs {
+    pub(crate) args: Vec<String>,
+    /// What begins the chain of the pictures: its stream, and what gives them the times of the source.
+    pub(crate) pictures: String,
+    /// The number of the input with the sound.
+    pub(crate) sound: usize,
+}
+
+/// The start of a call that takes the pictures from what was thinned out if that was done, and the sound from the source in any case.
+pub(crate) fn inputs(
+    opened: &Opened,
+    video: &Video,
+    seek: Seek,
+    thinned: Option<&Thinned>,
+    threads: usize,
+    max_pixels: u64,
+) -> Inputs {
+    let mut args = input(opened, &video.clock, seek, threads, max_pixels);
+    let Some(thinned) = thinned else {
+        return Inputs { args, pictures: format!("[0:{}]", video.index), sound: 0 };
+    };
+    args.extend(["-threads".to_owned(), threads.to_string(), "-max_pixels".to_owned(), max_pixels.to_string()]);
+    args.extend(words(&["-protocol_whitelist", "file,pipe", "-format_whitelist", "mov", "-f", "mov"]));
+    args.extend(words(&["-i", &format!("file:{THINNED}")]));
+    Inputs { args, pictures: format!("[1:0]setpts=PTS+({}),", thinned.later_by), sound: 0 }
 }
 
 pub(crate) fn words(words: &[&str]) -> Vec<String> {

@@ -33,9 +33,9 @@ pub(crate) fn streams(opened: &Opened, max_pixels: u64, with_packets: bool) -> V
     args
 }
 
-const PACKET_ENTRIES: &str = "packet=stream_index,pts,dts,duration,size,flags";
+const PACKET_ENTRIES: &str = "packet=stream_index,pts,dts,duration,size,pos,flags";
 
-/// One line a packet: stream, presentation time, decoding time, length, size, flags. Nothing is decoded.
+/// One line a packet: stream, presentation time, decoding time, length, size, place, flags. Nothing is decoded.
 pub(crate) fn packets(opened: &Opened, clock: &Clock, stream: Option<u32>, stretch: Stretch) -> Vec<String> {
     let mut args = words(&["-hide_banner", "-loglevel", "error"]);
     args.extend(guarded(opened));

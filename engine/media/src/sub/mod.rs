@@ -8,6 +8,7 @@
 
 mod annotate_frame;
 mod bucket;
+mod concat_tiles;
 mod ensure_source;
 mod envelope;
 mod extract_frames;
@@ -18,6 +19,8 @@ mod probe_youtube;
 mod progress;
 mod read_image;
 mod target;
+mod tiles;
+mod transcode_tiles;
 mod upload;
 mod upload_artifact;
 mod upload_source;
@@ -25,7 +28,7 @@ mod words;
 
 use std::time::Duration;
 
-use ambient_settings::Settings;
+use ambient_settings::{Settings, TileSettings};
 use camino::Utf8PathBuf;
 use clap::Subcommand;
 use serde_json::Value;
@@ -72,6 +75,12 @@ pub enum MediaCommand {
     /// Fetches a video from YouTube
     #[command(after_help = prepare_youtube::EXAMPLES)]
     PrepareYoutube(prepare_youtube::Args),
+    /// Cuts a whole video into tiles, from which clips are put together at once
+    #[command(after_help = transcode_tiles::EXAMPLES)]
+    TranscodeTiles(transcode_tiles::Args),
+    /// Puts a clip together from tiles
+    #[command(after_help = concat_tiles::EXAMPLES)]
+    ConcatTiles(concat_tiles::Args),
 }
 
 /// What the commands work with; the caller fills it from its settings.
@@ -87,6 +96,8 @@ pub struct Surroundings {
     pub temporary_folder: Utf8PathBuf,
     /// `S3_BUCKET` and how its videos are read, if there is one.
     pub bucket: Option<BucketReading>,
+    /// `TILE_…`: how tiles are made unless the words say otherwise.
+    pub tiles: TileSettings,
     /// `ARTIFACT_MAX_SIZE_MB`, in bytes.
     pub artifact_max_bytes: u64,
     /// `ARTIFACT_URL_TTL_SECONDS`.
@@ -104,6 +115,7 @@ impl Surroundings {
             video_folder: settings.media.video_folder.clone(),
             temporary_folder,
             bucket: BucketReading::in_sandbox(settings),
+            tiles: settings.tiles.clone(),
             artifact_max_bytes: settings.artifacts.max_size_bytes,
             artifact_url_life: settings.artifacts.url_ttl,
         }
@@ -127,6 +139,8 @@ impl MediaCommand {
             Self::EnsureSource(args) => ensure_source::run(args, around, stop).await,
             Self::ProbeYoutube(args) => probe_youtube::run(args, around, stop).await,
             Self::PrepareYoutube(args) => prepare_youtube::run(args, around, progress, stop).await,
+            Self::TranscodeTiles(args) => transcode_tiles::run(args, around, progress, stop).await,
+            Self::ConcatTiles(args) => concat_tiles::run(args, around, stop).await,
         };
         if let Some(bucket) = &around.bucket {
             // Uploads that were broken off leave no parts behind.

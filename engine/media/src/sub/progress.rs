@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::tiles::TilesDone;
 use crate::youtube::YoutubeProgress;
 
 /// A sign of life of a command. Its text is one line that programs can read: `AMBIENT_PROGRESS` and a JSON object.
@@ -13,6 +14,8 @@ use crate::youtube::YoutubeProgress;
 pub enum Progress {
     /// A download from YouTube.
     Youtube(YoutubeProgress),
+    /// Tiles of a video.
+    Tiles(TilesDone),
 }
 
 impl fmt::Display for Progress {
@@ -34,5 +37,7 @@ mod tests {
             Progress::Youtube(progress),
             @r#"AMBIENT_PROGRESS {"phase":"downloading","done_bytes":5,"total_bytes":null}"#
         );
+        let progress = Progress::Tiles(TilesDone { done_tiles: 3, total_tiles: 14 });
+        insta::assert_snapshot!(progress, @r#"AMBIENT_PROGRESS {"done_tiles":3,"total_tiles":14}"#);
     }
 }

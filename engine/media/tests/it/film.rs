@@ -1,6 +1,7 @@
 //! Makes test videos with ffmpeg, and looks at what came out of the crate with ffmpeg and ffprobe.
 
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
 
 use ambient_media::{Clip, Media, MediaConfig, Source};
@@ -54,6 +55,24 @@ impl Room {
         }
         folder.read_dir_utf8()?.map(|entry| Ok(entry?.file_name().to_owned())).collect()
     }
+}
+
+/// A room whose ffmpeg is a script, which finds the real one as `$FFMPEG` and the room's folder as `$ROOM`.
+pub(crate) fn with_script(script: &str, change: impl FnOnce(&mut MediaConfig)) -> Result<Room> {
+    let scripts = Utf8PathBuf::from_path_buf(tempfile::tempdir()?.keep()).ok().context("UTF-8")?;
+    let program = scripts.join("ffmpeg");
+    let room = Room::with(|config| {
+        config.ffmpeg.clone_from(&program);
+        change(config);
+    })?;
+    // Children have no environment to look it up in.
+    let real = std::env::split_paths(&std::env::var_os("PATH").context("PATH")?)
+        .map(|folder| folder.join("ffmpeg"))
+        .find(|path| path.exists())
+        .context("there is no ffmpeg")?;
+    std::fs::write(&program, format!("#!/bin/sh\nROOM='{}'\nFFMPEG='{}'\n{script}\n", room.folder, real.display()))?;
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700))?;
+    Ok(room)
 }
 
 /// A video to make. Every picture shows its own code, in milliseconds.
@@ -280,5 +299,16 @@ impl Watched {
         };
         let best = (0..TONES).max_by(|one, two| strength(*one).total_cmp(&strength(*two)));
         best.filter(|&second| energy > 0.0 && strength(second) > 0.4)
+    }
+
+    /// How much the sound differs from another clip's of the same beginning, as a part of its energy, from `from` to `to` seconds of the clips.
+    pub(crate) fn difference(&self, other: &Self, from: f64, to: f64) -> f64 {
+        let place = |at: f64| (at * f64::from(HEARD_RATE)) as usize;
+        let (from, count) = (place(from), place(to) - place(from));
+        let pairs = self.sound.iter().zip(&other.sound).skip(from).take(count);
+        let (apart, energy) = pairs.fold((0.0, 0.0), |(apart, energy), (one, other)| {
+            (apart + (one - other) * (one - other), energy + other * other)
+        });
+        apart / energy
     }
 }

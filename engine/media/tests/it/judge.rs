@@ -27,7 +27,7 @@ pub(crate) struct Truth {
 
 impl Truth {
     /// The code on screen at `millis`; before the first picture that one.
-    fn shown(&self, millis: u32) -> u32 {
+    pub(crate) fn shown(&self, millis: u32) -> u32 {
         let mut begun = self.codes.iter().filter(|&&code| code <= millis + self.offset);
         begun.next_back().copied().unwrap_or(self.codes[0])
     }
@@ -37,16 +37,16 @@ impl Truth {
         self.codes.iter().copied().filter(|&code| (start + self.offset..end + self.offset).contains(&code)).collect()
     }
 
-    fn time(&self, code: u32) -> f64 {
+    pub(crate) fn time(&self, code: u32) -> f64 {
         f64::from(code) - f64::from(self.offset)
     }
 }
 
-fn at(millis: u32) -> MediaTime {
+pub(crate) fn at(millis: u32) -> MediaTime {
     MediaTime::from_millis(u64::from(millis))
 }
 
-fn millis(time: MediaTime) -> f64 {
+pub(crate) fn millis(time: MediaTime) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 

@@ -15,7 +15,7 @@ const OPUS: [&str; 4] = ["-c:a", "libopus", "-b:a", "24k"];
 const MP2: [&str; 4] = ["-c:a", "mp2", "-b:a", "64k"];
 const AAC: [&str; 4] = ["-c:a", "aac", "-b:a", "32k"];
 
-fn truth(name: &'static str, film: &Film) -> Truth {
+pub(crate) fn truth(name: &'static str, film: &Film) -> Truth {
     let codes = film.codes.clone();
     let one = codes.get(1).map_or(40, |second| second - codes[0]);
     Truth {
@@ -31,7 +31,7 @@ fn truth(name: &'static str, film: &Film) -> Truth {
     }
 }
 
-fn made(name: &'static str, film: &Film) -> Result<(Room, Truth)> {
+pub(crate) fn made(name: &'static str, film: &Film) -> Result<(Room, Truth)> {
     let room = Room::new()?;
     film.make(&room.folder.join(name))?;
     Ok((room, truth(name, film)))

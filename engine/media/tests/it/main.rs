@@ -20,4 +20,8 @@ mod pattern;
 mod sources;
 mod stills;
 mod sub;
+mod thinned;
+mod tiles;
+mod tiles_bucket;
+mod turns;
 mod youtube;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use ambient_media::objects::ObjectStore;
 use ambient_media::sub::{Envelope, MediaCommand, Surroundings};
 use ambient_media::{BucketReading, MediaConfig, YoutubeConfig};
+use ambient_settings::TileSettings;
 use ambient_test_bucket::TestBucket;
 use anyhow::{Context, Result, ensure};
 use camino::Utf8PathBuf;
@@ -55,6 +56,7 @@ impl Desk {
             video_folder: videos,
             temporary_folder: folder.join("temporary"),
             bucket: None,
+            tiles: tiles(),
             artifact_max_bytes: 1 << 20,
             artifact_url_life: Duration::from_mins(1),
         };
@@ -110,6 +112,17 @@ impl Desk {
         ensure!(answer["ok"] == false, "{line:?}: {answer}");
         let word = |name: &str| answer["error"][name].as_str().unwrap_or_default().to_owned();
         Ok((word("code"), word("message")))
+    }
+}
+
+fn tiles() -> TileSettings {
+    TileSettings {
+        enabled: true,
+        local: false,
+        length: Duration::from_secs(2),
+        fps: 2.0,
+        max_dimension: 160,
+        workers: std::num::NonZeroUsize::MIN,
     }
 }
 
@@ -522,5 +535,59 @@ fn words_that_are_no_command_become_an_envelope() -> Result<()> {
         assert_eq!(answer["error"]["code"], "BadArguments", "{text}");
         assert!(message.contains(part) && !message.contains("Usage"), "{line:?}: {message}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn tiles_are_made_beside_the_video_and_joined() -> Result<()> {
+    let desk = Desk::with_a_film()?;
+    let (code, _message) = desk.failure(&["concat-tiles", "--video-id", ID, "--keys", "a"]).await?;
+    assert_eq!(code, "NoTiles");
+    let manifest = desk.data(&["transcode-tiles", "--video-id", ID]).await?;
+    assert_eq!((&manifest["video_id"], &manifest["fps"], &manifest["max_dim"]), (&ID.into(), &2.0.into(), &160.into()));
+    assert_eq!((&manifest["tile_seconds"], &manifest["duration"]), (&2.into(), &4.0.into()));
+    let tiles = manifest["tiles"].as_array().context("tiles")?;
+    let keys: Vec<&str> = tiles.iter().filter_map(|tile| tile["key"].as_str()).collect();
+    let folder = desk.around.video_folder.join(ID).join("tiles");
+    assert_eq!(keys, [folder.join("tile_00000.mp4").as_str(), folder.join("tile_00001.mp4").as_str()]);
+
+    let both = keys.join(",");
+    let joined = desk.data(&["concat-tiles", "--video-id", ID, "--keys", &both]).await?;
+    let clip = &joined["clip"];
+    assert_eq!((&clip["start_time"], &clip["end_time"]), (&0.0.into(), &4.0.into()));
+    assert_eq!(clip["id"], format!("{ID}_tiles_tile_00000_2"));
+    assert_eq!((&clip["width"], &clip["height"], &clip["has_audio"]), (&160.into(), &120.into(), &true.into()));
+    let second =
+        desk.data(&["concat-tiles", "--video-id", ID, "--keys", keys[1], "--start", "1", "--end", "3.2"]).await?;
+    assert_eq!((&second["clip"]["start_time"], &second["clip"]["end_time"]), (&2.0.into(), &3.2.into()));
+
+    assert_eq!(desk.failure(&["concat-tiles", "--video-id", ID]).await?.0, "NoKeys");
+    assert_eq!(desk.failure(&["concat-tiles", "--video-id", ID, "--keys", "x.mp4"]).await?.0, "NoTiles");
+    let insisting = ["transcode-tiles", "--video-id", ID, "--upload-s3"];
+    assert_eq!(desk.failure(&insisting).await?.0, "S3NotConfigured");
+    let other = desk
+        .data(&["transcode-tiles", "--video-id", ID, "--tile-seconds", "1", "--fps", "4", "--max-dim", "80"])
+        .await?;
+    assert_eq!(other["tiles"].as_array().map(Vec::len), Some(4));
+    assert_eq!((&other["fps"], &other["width"]), (&4.0.into(), &80.into()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn with_a_bucket_tiles_go_there() -> Result<()> {
+    let bucket = TestBucket::start().await?;
+    let desk = Desk::with_a_bucket(&bucket)?;
+    let manifest = desk.data(&["transcode-tiles", "--video-id", ID, "--workers", "2"]).await?;
+    let keys = [format!("{ID}/tiles/tile_00000.mp4"), format!("{ID}/tiles/tile_00001.mp4")];
+    assert_eq!(manifest["tiles"][0]["key"], keys[0]);
+    let below: Vec<String> = keys.iter().cloned().chain([format!("{ID}/tiles/manifest.json")]).collect();
+    let mut objects = bucket.objects()?;
+    objects.rotate_left(1);
+    assert_eq!(objects, below);
+    let line = ["concat-tiles", "--video-id", ID, "--keys", &keys.join(","), "--upload-s3"];
+    let joined = desk.data(&line).await?;
+    let url = joined["clip"]["clip_url"].as_str().context("a link")?;
+    assert!(url.contains(&format!("{ID}/clips/")), "{url}");
+    assert_eq!(joined["clip"]["end_time"], 4.0);
     Ok(())
 }

@@ -148,10 +148,17 @@ pub(super) const INGEST: Section = Section {
 
 pub(super) const TILES: Section = Section {
     title: "Clip tiles",
-    intro: "On `e2b` each video is cut once into tiles in the bucket, so that a clip is put together instead of transcoded. In-process there are no tiles.",
+    intro: "With a bucket each video is cut once into tiles, so that a clip is put together instead of transcoded.",
     rows: &[
         setting("TILING_ENABLED", Kind::Switch, Preset::Is("true"), "Cuts tiles at upload and uses them.")
-            .advice("Turn it off when few questions are asked about each video: tiling costs sandbox time."),
+            .advice("Turn it off when few questions are asked about each video: tiling costs as much time as cutting one clip of the whole video."),
+        setting(
+            "TILING_LOCAL",
+            Kind::Switch,
+            Preset::Is("false"),
+            "Cuts tiles without a bucket too; they lie in `VIDEO_FOLDER/<id>/tiles`.",
+        )
+        .advice("They take some 1 to 3 MB a minute of video, on top of the video."),
         setting("TILE_SECONDS", Kind::Seconds { least: 5, most: 3600 }, Preset::Is("45"), "The length of a tile.")
             .sandbox_too(),
         setting("TILE_FPS", Kind::Decimal { least: 0.1, most: 60.0 }, Preset::Is("2"), "Frames a second in a tile.")
@@ -169,7 +176,7 @@ pub(super) const TILES: Section = Section {
             "TILE_WORKERS",
             Kind::Whole { least: 1, most: 64 },
             Preset::Is("8"),
-            "How many tiles a sandbox cuts at once; 8 suits its 8 cores.",
+            "How many tiles are cut at once, at most as many as `MEDIA_CONCURRENCY`; 8 suits the 8 cores of a sandbox.",
         )
         .sandbox_too(),
     ],

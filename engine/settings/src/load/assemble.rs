@@ -73,6 +73,7 @@ pub(super) fn assemble(values: &mut Values<'_>) -> Settings {
         ingest: ingest(values),
         tiles: TileSettings {
             enabled: values.switch("TILING_ENABLED"),
+            local: values.switch("TILING_LOCAL"),
             length: values.seconds("TILE_SECONDS"),
             fps: values.decimal("TILE_FPS"),
             max_dimension: values.whole("TILE_MAX_DIM"),

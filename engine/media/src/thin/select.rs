@@ -1,0 +1,63 @@
+//! Which packets are needed to show certain pictures. Pure.
+
+use super::nal::Role;
+
+/// A picture, in the order of decoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Packet {
+    pub(super) offset: u64,
+    pub(super) size: u32,
+    /// When it is shown, in ticks.
+    pub(super) shown: i64,
+    /// When it is decoded, in ticks.
+    pub(super) decoded: i64,
+    pub(super) role: Role,
+    pub(super) is_wanted: bool,
+}
+
+/// Those that are wanted, and those that they may lean on.
+pub(super) fn kept(packets: &[Packet]) -> Vec<Packet> {
+    let mut kept = Vec::new();
+    let begins = |_before: &Packet, packet: &Packet| packet.role != Role::Beginning;
+    for run in packets.chunk_by(begins) {
+        let Some(last) = run.iter().rposition(|packet| packet.is_wanted) else { continue };
+        kept.extend(run[..=last].iter().filter(|packet| packet.is_wanted || packet.role != Role::LeanedOnByNone));
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pictures by their roles: `I` begins a run, `P` is leaned on, `b` by none; a capital `W` or small `w` are a `P` and a `b` that are wanted.
+    fn kept_of(roles: &str) -> String {
+        let packet = |(number, role): (usize, char)| Packet {
+            offset: number as u64,
+            size: 1,
+            shown: 0,
+            decoded: 0,
+            role: match role {
+                'I' => Role::Beginning,
+                'P' | 'W' => Role::LeanedOn,
+                _ => Role::LeanedOnByNone,
+            },
+            is_wanted: matches!(role, 'W' | 'w'),
+        };
+        let packets: Vec<Packet> = roles.chars().enumerate().map(packet).collect();
+        kept(&packets).iter().filter_map(|packet| roles.chars().nth(packet.offset as usize)).collect()
+    }
+
+    #[test]
+    fn what_nobody_leans_on_and_nobody_wants_goes() {
+        assert_eq!(kept_of("IPbbPbwPbbW"), "IPPwPW");
+        assert_eq!(kept_of("IPPW"), "IPPW");
+    }
+
+    #[test]
+    fn a_run_ends_with_its_last_wanted_picture() {
+        assert_eq!(kept_of("IPwPPPPbbIPPWbPP"), "IPwIPPW");
+        assert_eq!(kept_of("IPPPIwPPIPP"), "Iw", "a run without one goes whole");
+        assert_eq!(kept_of("IPPP"), "");
+    }
+}

@@ -171,13 +171,6 @@ impl InProcess {
         }
     }
 
-    /// Ends everything that shell commands left running, and waits for it. To be called when no run is left.
-    pub async fn shut_down(&self) {
-        if let Some(shell) = &self.shell {
-            shell.shut_down().await;
-        }
-    }
-
     async fn record(&self, video: &VideoId) -> Result<FileRecord, BackendError> {
         let missing = |reason: String| BackendError::NoSource { video: video.clone(), reason };
         let record = match self.store.file(video).await {
@@ -305,6 +298,12 @@ impl InProcess {
 impl MediaBackend for InProcess {
     fn name(&self) -> &'static str {
         "inprocess"
+    }
+
+    async fn shut_down(&self) {
+        if let Some(shell) = &self.shell {
+            shell.shut_down().await;
+        }
     }
 
     async fn clip(&self, target: &Target, wish: &ClipWish, stop: &CancellationToken) -> Result<ClipMade, BackendError> {
@@ -565,7 +564,7 @@ fn file_name(record: &FileRecord) -> String {
     format!("{}{}", record.id, record.extension)
 }
 
-fn object_key(key: &str) -> Result<ObjectKey, BackendError> {
+pub(super) fn object_key(key: &str) -> Result<ObjectKey, BackendError> {
     key.parse().map_err(|error| BackendError::Media(format!("the stored reference is damaged: {error}")))
 }
 
@@ -574,7 +573,7 @@ fn elsewhere(place: &str) -> BackendError {
 }
 
 /// The name that the user sees: the wanted one, with the file's own extension where it has none.
-fn artifact_name(wanted: Option<&str>, path: &Utf8Path) -> String {
+pub(super) fn artifact_name(wanted: Option<&str>, path: &Utf8Path) -> String {
     let own = path.file_name().unwrap_or("file");
     let wanted = wanted.and_then(|name| name.rsplit(['/', '\\']).next()).map(str::trim).filter(|name| !name.is_empty());
     match (wanted, path.extension()) {
@@ -585,7 +584,7 @@ fn artifact_name(wanted: Option<&str>, path: &Utf8Path) -> String {
 }
 
 /// The media type that a browser needs, by the extension; what is not known is saved rather than shown.
-fn media_type(name: &str) -> &'static str {
+pub(super) fn media_type(name: &str) -> &'static str {
     match Utf8Path::new(name).extension().unwrap_or_default().to_ascii_lowercase().as_str() {
         "mp4" | "m4v" => MP4,
         "mov" => "video/quicktime",
@@ -611,7 +610,7 @@ fn media_type(name: &str) -> &'static str {
     }
 }
 
-fn unix_seconds() -> u64 {
+pub(super) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 

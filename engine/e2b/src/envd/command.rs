@@ -1,0 +1,163 @@
+//! What shall run.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::protocol::Token;
+use crate::protocol::process::{ProcessConfig, Pty, PtySize, StartProcess};
+
+/// What a command may take when nothing else is said; E2B's own default.
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// What is kept of each output stream when nothing else is said.
+const DEFAULT_OUTPUT_LIMIT: usize = 8 << 20;
+
+/// The variable that carries a mark from a process to its children.
+pub(super) const MARK_VARIABLE: &str = "E2B_COMMAND_MARK";
+
+/// A command to be run. Its deadline is always sent, so that the server ends it even if the client is gone by then.
+#[derive(Clone, Debug)]
+pub struct Command {
+    pub(crate) process: ProcessConfig,
+    pub(crate) pty: Option<PtySize>,
+    pub(crate) tag: Option<String>,
+    pub(crate) stdin: bool,
+    pub(crate) user: Option<String>,
+    pub(crate) timeout: Duration,
+    pub(crate) output_limit: usize,
+    pub(crate) mark: Option<String>,
+}
+
+impl Command {
+    /// A line for the shell: `/bin/bash -l -c <line>`, as E2B's SDKs run it.
+    pub fn shell(line: impl Into<String>) -> Self {
+        Self::program("/bin/bash").args(["-l".to_owned(), "-c".to_owned(), line.into()])
+    }
+
+    /// A program, without any shell.
+    pub fn program(path: impl Into<String>) -> Self {
+        Self {
+            process: ProcessConfig { cmd: path.into(), ..ProcessConfig::default() },
+            pty: None,
+            tag: None,
+            stdin: false,
+            user: None,
+            timeout: DEFAULT_TIMEOUT,
+            output_limit: DEFAULT_OUTPUT_LIMIT,
+            mark: None,
+        }
+    }
+
+    /// An interactive shell on a terminal of this size.
+    pub fn terminal(columns: u32, rows: u32) -> Self {
+        let shell = Self::program("/bin/bash").args(["-i", "-l"]);
+        Self { pty: Some(PtySize { cols: columns, rows }), stdin: true, ..shell }
+            .env("TERM", "xterm-256color")
+            .env("LANG", "C.UTF-8")
+            .env("LC_ALL", "C.UTF-8")
+    }
+
+    /// One more argument.
+    #[must_use]
+    pub fn arg(mut self, argument: impl Into<String>) -> Self {
+        self.process.args.push(argument.into());
+        self
+    }
+
+    /// More arguments.
+    #[must_use]
+    pub fn args<A: Into<String>>(mut self, arguments: impl IntoIterator<Item = A>) -> Self {
+        self.process.args.extend(arguments.into_iter().map(Into::into));
+        self
+    }
+
+    /// A variable on top of the sandbox's. A login shell rereads `/etc/profile`, which may set `PATH` anew.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.process.envs.insert(name.into(), Token::new(value));
+        self
+    }
+
+    /// More variables.
+    #[must_use]
+    pub fn envs<N: Into<String>, V: Into<String>>(mut self, pairs: impl IntoIterator<Item = (N, V)>) -> Self {
+        let pairs = pairs.into_iter().map(|(name, value)| (name.into(), Token::new(value)));
+        self.process.envs.extend(pairs.collect::<BTreeMap<_, _>>());
+        self
+    }
+
+    /// Where it runs; a relative folder is taken from the user's home.
+    #[must_use]
+    pub fn current_dir(mut self, path: impl Into<String>) -> Self {
+        self.process.cwd = Some(path.into());
+        self
+    }
+
+    /// Who runs it, if not the template's user.
+    #[must_use]
+    pub fn user(mut self, name: impl Into<String>) -> Self {
+        self.user = Some(name.into());
+        self
+    }
+
+    /// A name by which it can be found and joined.
+    #[must_use]
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.tag = Some(tag.into());
+        self
+    }
+
+    /// Keeps its standard input open, to be written to. Without this it reads end of file at once.
+    #[must_use]
+    pub fn with_stdin(mut self) -> Self {
+        self.stdin = true;
+        self
+    }
+
+    /// How long it may take. At that time the server kills it. 0 counts as one millisecond, never as no limit.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How many bytes of each output stream [`Commands::run`](super::Commands::run) keeps; the rest is counted.
+    #[must_use]
+    pub fn output_limit(mut self, bytes: usize) -> Self {
+        self.output_limit = bytes;
+        self
+    }
+
+    /// Marks it and all that it starts, so that [`Commands::sweep`](super::Commands::sweep) finds them whatever group or session they are in. A marked
+    /// command that [`Commands::run`](super::Commands::run) ends at its deadline is swept. The mark is of letters, digits, `_` and `-`, and of one command.
+    #[must_use]
+    pub fn mark(self, mark: impl Into<String>) -> Self {
+        let mark = mark.into();
+        Self { mark: Some(mark.clone()), ..self }.env(MARK_VARIABLE, mark)
+    }
+
+    pub(crate) fn message(&self) -> StartProcess {
+        StartProcess {
+            process: self.process.clone(),
+            pty: self.pty.map(|size| Pty { size: Some(size) }),
+            tag: self.tag.clone(),
+            // A terminal's input is its own; the field is about the pipe.
+            stdin: if self.pty.is_some() { None } else { Some(self.stdin) },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Command;
+
+    #[test]
+    fn a_line_is_run_as_the_sdk_does() {
+        let message = Command::shell("echo $A").env("A", "s3cret").message();
+        assert_eq!(
+            serde_json::to_string(&message).unwrap(),
+            r#"{"process":{"cmd":"/bin/bash","args":["-l","-c","echo $A"],"envs":{"A":"s3cret"}},"stdin":false}"#
+        );
+        assert!(!format!("{message:?}").contains("s3cret"));
+    }
+}

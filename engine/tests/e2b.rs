@@ -154,10 +154,24 @@ async fn a_session_is_pending_until_its_sandbox_is_up_and_takes_it_along() -> Re
     assert!(sandbox.metadata.contains_key("ambient_engine"));
     let names: BTreeSet<_> = sandbox.environment.keys().map(String::as_str).collect();
     let told = [
-        "AWS_REGION", "OVERVIEW_SEEK_CONCURRENCY", "S3_BUCKET", "S3_ENDPOINT", "S3_VIDEO_BASE_KEY", "SOURCE_URL_TTL",
-        "STREAM_MIN_BYTES", "STREAM_SOURCE_VIDEO", "TILE_FPS", "TILE_MAX_DIM", "TILE_SECONDS", "TILE_WORKERS",
-        "UPLOAD_CONCURRENCY", "VIDEO_FOLDER", "YOUTUBE_DOWNLOAD_TIMEOUT_SECONDS", "YOUTUBE_MAX_DURATION_SECONDS",
-        "YOUTUBE_MAX_HEIGHT", "YOUTUBE_MAX_SIZE_BYTES",
+        "AWS_REGION",
+        "OVERVIEW_SEEK_CONCURRENCY",
+        "S3_BUCKET",
+        "S3_ENDPOINT",
+        "S3_VIDEO_BASE_KEY",
+        "SOURCE_URL_TTL",
+        "STREAM_MIN_BYTES",
+        "STREAM_SOURCE_VIDEO",
+        "TILE_FPS",
+        "TILE_MAX_DIM",
+        "TILE_SECONDS",
+        "TILE_WORKERS",
+        "UPLOAD_CONCURRENCY",
+        "VIDEO_FOLDER",
+        "YOUTUBE_DOWNLOAD_TIMEOUT_SECONDS",
+        "YOUTUBE_MAX_DURATION_SECONDS",
+        "YOUTUBE_MAX_HEIGHT",
+        "YOUTUBE_MAX_SIZE_BYTES",
     ];
     assert_eq!(names, BTreeSet::from(told));
     let (_, ready) = world.call(Method::GET, "/readyz", None).await?;
@@ -268,8 +282,7 @@ impl Bench {
         let settings = settings(&path, &bucket, &server, more)?;
         let url = format!("sqlite://{}", path.join("ambient.db"));
         let store = ambient_engine::store::connect(&url, &StoreOptions::new(Migrate::Run)).await?;
-        let options =
-            BrokerOptions { engine_id: "e".to_owned(), stream: "s".to_owned(), group: "g".to_owned() };
+        let options = BrokerOptions { engine_id: "e".to_owned(), stream: "s".to_owned(), group: "g".to_owned() };
         let lifecycle = Lifecycle::new();
         let reading = BucketReading::on_host(&settings).context("a bucket")?;
         let media = Media::with_bucket(media_config(&settings), reading)?;
@@ -373,7 +386,11 @@ async fn nothing_is_left_of_a_command_that_took_too_long_or_was_stopped() -> Res
     );
     let pids = || -> Vec<String> {
         let text = std::fs::read_to_string(&file).unwrap_or_default();
-        if text.contains("done") { text.lines().filter(|line| *line != "done").map(str::to_owned).collect() } else { Vec::new() }
+        if text.contains("done") {
+            text.lines().filter(|line| *line != "done").map(str::to_owned).collect()
+        } else {
+            Vec::new()
+        }
     };
     let done = bench.shell(&command, Duration::from_secs(3)).await?;
     assert_eq!((done.exit_code, done.timed_out, done.stdout.as_str()), (124, true, "before\n"));
@@ -412,7 +429,9 @@ async fn a_lost_sandbox_is_replaced_and_an_event_says_so() -> Result<()> {
     assert_ne!(first, second);
     let told = events(&bench).await?;
     assert!(
-        told.iter().any(|body| matches!(body, EventBody::SessionProgress { message, .. } if message.contains("got a new one"))),
+        told.iter().any(
+            |body| matches!(body, EventBody::SessionProgress { message, .. } if message.contains("got a new one"))
+        ),
         "{told:?}"
     );
     bench.end().await;
@@ -472,7 +491,8 @@ async fn a_clip_comes_as_an_object_of_the_bucket() -> Result<()> {
     assert_eq!(words.last(), Some(&SECRET_ACCESS_KEY), "media commands get at the bucket");
 
     put_tool(&bench, "#!/bin/bash\necho 'out of threads' >&2\nexit 3\n")?;
-    let error = bench.backend.clip(&bench.target(), &wish, &CancellationToken::new()).await.err().context("a failure")?;
+    let error =
+        bench.backend.clip(&bench.target(), &wish, &CancellationToken::new()).await.err().context("a failure")?;
     assert_eq!(error.to_string(), "sandbox produced no result envelope (exit=3). stderr tail:\nout of threads");
     bench.end().await;
     Ok(())
@@ -488,7 +508,8 @@ async fn a_template_without_a_media_tool_is_told_as_such() -> Result<()> {
         max_frames: 1,
         max_dimension: 100,
     };
-    let error = bench.backend.frames(&bench.target(), &wish, &CancellationToken::new()).await.err().context("a failure")?;
+    let error =
+        bench.backend.frames(&bench.target(), &wish, &CancellationToken::new()).await.err().context("a failure")?;
     let told = error.to_string();
     assert!(told.starts_with("sandbox_backend='e2b' but no media sandbox is active for this call;"), "{told}");
     assert!(told.contains("films-v1"), "{told}");

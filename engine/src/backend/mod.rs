@@ -227,7 +227,12 @@ pub trait MediaBackend: Send + Sync + fmt::Debug {
         Err(ImportFailed { reason: "imports are fetched elsewhere".to_owned(), is_final: true, is_cancelled: false })
     }
     /// Cuts a video into tiles where that is wanted and was not done yet, as part of a job.
-    async fn make_tiles(&self, _job: &SessionId, _video: &VideoId, _stop: &CancellationToken) -> Result<(), BackendError> {
+    async fn make_tiles(
+        &self,
+        _job: &SessionId,
+        _video: &VideoId,
+        _stop: &CancellationToken,
+    ) -> Result<(), BackendError> {
         Ok(())
     }
     /// Answers when whatever provides sandboxes does.

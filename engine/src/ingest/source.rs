@@ -212,10 +212,10 @@ impl Worker {
         so_far: &AtomicU8,
         stop: &CancellationToken,
     ) -> Result<ImportMade, NotFetched> {
-        let (told, mut pages) = tokio::sync::mpsc::unbounded_channel();
+        let (told, mut pages) = tokio::sync::mpsc::channel(1);
         let news = move |news: ImportNews| match news {
             ImportNews::Page(page) => {
-                let _nobody_listens = told.send(page);
+                let _nobody_listens = told.try_send(page);
             }
             ImportNews::Percent(percent) => so_far.store(percent, Ordering::Relaxed),
         };

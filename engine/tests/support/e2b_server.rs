@@ -234,7 +234,9 @@ async fn start(State(state): State<Arc<Shared>>, headers: HeaderMap, body: Bytes
     };
     let mut decoder = FrameDecoder::new(1 << 20);
     decoder.push(&body);
-    let Ok(Some(Frame::Message(message))) = decoder.next_frame() else { return StatusCode::BAD_REQUEST.into_response() };
+    let Ok(Some(Frame::Message(message))) = decoder.next_frame() else {
+        return StatusCode::BAD_REQUEST.into_response();
+    };
     let wish: StartProcess = serde_json::from_slice(&message).expect("a start");
     let (frames, stream) = mpsc::channel(16);
     let app = format!("{}/", state.app.path().display());
@@ -299,9 +301,8 @@ async fn signal(axum::Json(wish): axum::Json<SendSignal>) -> Response {
     let pid = nix::unistd::Pid::from_raw(i32::try_from(pid).expect("a process number"));
     match nix::sys::signal::kill(pid, signal) {
         Ok(()) => axum::Json(json!({})).into_response(),
-        Err(_gone) => {
-            (StatusCode::NOT_FOUND, axum::Json(json!({"code": "not_found", "message": "no such process"}))).into_response()
-        }
+        Err(_gone) => (StatusCode::NOT_FOUND, axum::Json(json!({"code": "not_found", "message": "no such process"})))
+            .into_response(),
     }
 }
 

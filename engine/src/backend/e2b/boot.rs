@@ -37,7 +37,8 @@ const BOOT_TTL: Duration = Duration::from_secs(150);
 const KILL_TRIES: u32 = 3;
 const KILL_PAUSE: Duration = Duration::from_millis(300);
 /// What a session is told that got a new sandbox.
-const RENEWED: &str = "the session's sandbox was gone, so it got a new one; files that commands had left in the old one are lost";
+const RENEWED: &str =
+    "the session's sandbox was gone, so it got a new one; files that commands had left in the old one are lost";
 
 impl Inner {
     /// See [`crate::backend::MediaBackend::boot`].

@@ -60,15 +60,15 @@ pub enum E2bConfigError {
     #[error(
         "`SANDBOX_BACKEND=e2b` needs a bucket, since sandboxes fetch videos from it and return clips through it, and {} not set; \
          set {}, or set `SANDBOX_BACKEND=inprocess`",
-        are(names),
-        listed(names)
+        are(.names),
+        listed(.names)
     )]
     BucketMissing {
         /// The settings that are missing.
         names: Vec<&'static str>,
     },
     /// Key or addresses cannot be used.
-    #[error("the `E2B_…` settings cannot be used: {0}")]
+    #[error("the client for E2B could not be made of the `E2B_…` settings")]
     Client(#[source] ambient_e2b::Error),
 }
 
@@ -116,8 +116,8 @@ impl E2bConfig {
             wall: sandbox.wall,
             recreate: sandbox.recreate,
             media_timeout: settings.youtube.download_timeout.max(LEAST_MEDIA_TIMEOUT),
-            idle_ttl: settings.session.idle_ttl,
-            hard_ttl: settings.session.hard_ttl,
+            idle_ttl: settings.sessions.idle_ttl,
+            hard_ttl: settings.sessions.hard_ttl,
             video_folder: settings.media.video_folder.clone(),
             box_video_folder: sandbox.video_folder.clone(),
             artifact_max_bytes: settings.artifacts.max_size_bytes,

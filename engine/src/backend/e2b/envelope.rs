@@ -54,7 +54,8 @@ pub(crate) fn data<T: DeserializeOwned>(stdout: &str, stderr: &str, exit: i32) -
     let (_noise, json) = before.rsplit_once(FENCE).ok_or_else(none)?;
     let envelope: Envelope = serde_json::from_str(json.trim()).map_err(|_broken| none())?;
     if !envelope.ok {
-        let Failure { code, message } = envelope.error.unwrap_or(Failure { code: String::new(), message: String::new() });
+        let Failure { code, message } =
+            envelope.error.unwrap_or(Failure { code: String::new(), message: String::new() });
         return Err(NoData::Failed { code: if code.is_empty() { "Unknown".to_owned() } else { code }, message });
     }
     serde_json::from_value(envelope.data.unwrap_or_default())
@@ -90,7 +91,9 @@ mod tests {
 
     #[test]
     fn a_failure_keeps_its_words() {
-        let answer = format!("{FENCE}{{\"ok\":false,\"data\":null,\"error\":{{\"code\":\"NoTiles\",\"message\":\"none\"}}}}{FENCE}");
+        let answer = format!(
+            "{FENCE}{{\"ok\":false,\"data\":null,\"error\":{{\"code\":\"NoTiles\",\"message\":\"none\"}}}}{FENCE}"
+        );
         assert_eq!(read(&answer).unwrap_err().to_string(), "sandbox tool failed: NoTiles: none");
     }
 

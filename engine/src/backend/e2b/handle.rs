@@ -262,7 +262,9 @@ impl Handle {
                 error = self.attend(&slot) => return Err(leftover.failed(error)),
             }
         };
-        if wish.ends_gently && process.signal(ambient_e2b::protocol::process::Signal::Terminate).await.is_ok_and(|sent| sent) {
+        if wish.ends_gently
+            && process.signal(ambient_e2b::protocol::process::Signal::Terminate).await.is_ok_and(|sent| sent)
+        {
             let _ended = tokio::time::timeout(STOP_PATIENCE, listen(&mut process, output)).await;
         }
         sweep(&self.sandbox, &wish.tag).await;
@@ -285,7 +287,9 @@ impl Handle {
                 Ok(()) => {}
                 Err(error) if error.is_sandbox_lost() => return error,
                 // The next time may get through before the sandbox ends.
-                Err(error) => tracing::warn!(sandbox.id = self.id(), error = %chain(&error), "a sandbox's end was not put off"),
+                Err(error) => {
+                    tracing::warn!(sandbox.id = self.id(), error = %chain(&error), "a sandbox's end was not put off")
+                }
             }
         }
     }
@@ -425,6 +429,9 @@ mod tests {
     fn what_a_sandbox_has_is_read_from_its_words() {
         assert_eq!(tool_of("ours ambientctl 0.1.0\n"), MediaTool::Ours { version: "0.1.0".to_owned() });
         assert_eq!(tool_of("ours\n"), MediaTool::Ours { version: String::new() });
-        assert_eq!((tool_of("python\n"), tool_of("none\n"), tool_of("")), (MediaTool::Python, MediaTool::None, MediaTool::None));
+        assert_eq!(
+            (tool_of("python\n"), tool_of("none\n"), tool_of("")),
+            (MediaTool::Python, MediaTool::None, MediaTool::None)
+        );
     }
 }

@@ -65,7 +65,8 @@ impl Held {
     pub(crate) fn entry(&self, id: &SessionId) -> Arc<Entry> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if entries.len() > MANY {
-            entries.retain(|_id, entry| Arc::strong_count(entry) > 1 || entry.handle().is_some() || entry.job().is_some());
+            entries
+                .retain(|_id, entry| Arc::strong_count(entry) > 1 || entry.handle().is_some() || entry.job().is_some());
         }
         Arc::clone(entries.entry(id.clone()).or_default())
     }
@@ -119,9 +120,9 @@ pub(crate) fn need(session: &SessionRecord, recreate: bool, is_booting: bool, re
             "this session's sandbox is gone, and it gets no new one (`SANDBOX_RECREATE=false`); make a new session over the same video",
         )),
         sandbox_status::LOST => match (&session.state, renewed_in) {
-            (SessionState::Running { run, .. }, Some(renewed)) if run == renewed => Need::Nothing(lost(
-                "this session's sandbox was lost twice in a row; its next message brings a new one",
-            )),
+            (SessionState::Running { run, .. }, Some(renewed)) if run == renewed => {
+                Need::Nothing(lost("this session's sandbox was lost twice in a row; its next message brings a new one"))
+            }
             _ => Need::Renewal,
         },
         _ => Need::First,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ambient_media::objects::{ObjectError, ObjectKey};
 use ambient_media::Source;
+use ambient_media::objects::{ObjectError, ObjectKey};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -68,9 +68,11 @@ impl ImportFailed {
                 Self { reason: BackendError::Cancelled.to_string(), is_final: false, is_cancelled: true }
             }
             MediaFailure::Other(error) => Self::of(error.to_string()),
-            MediaFailure::Tool(NoData::Failed { code, message }) => {
-                Self { is_final: FINAL_CODES.contains(&code.as_str()), reason: message, is_cancelled: code == "Cancelled" }
-            }
+            MediaFailure::Tool(NoData::Failed { code, message }) => Self {
+                is_final: FINAL_CODES.contains(&code.as_str()),
+                reason: message,
+                is_cancelled: code == "Cancelled",
+            },
             MediaFailure::Tool(failure) => Self::of(failure.to_string()),
         }
     }
@@ -108,7 +110,8 @@ impl Inner {
             // The Python tool leaves the upload to a command of its own.
             None => self.upload_source(job, video, stop).await?,
         };
-        let key: ObjectKey = key.parse().map_err(|error| ImportFailed::of(format!("the bucket's key is no key: {error}")))?;
+        let key: ObjectKey =
+            key.parse().map_err(|error| ImportFailed::of(format!("the bucket's key is no key: {error}")))?;
         let sha256 = self.hash(job, video, &made.source_file_path, stop).await?;
         let looked = tokio::select! {
             () = stop.cancelled() => return Err(ImportFailed::from_media(BackendError::Cancelled.into())),
@@ -134,7 +137,8 @@ impl Inner {
         let upload = |_: &_| words::video("upload-source", video);
         let sent: Value = self.media(job, upload, None, stop).await.map_err(ImportFailed::from_media)?;
         let key = sent.get("r2_key").and_then(Value::as_str);
-        key.map(str::to_owned).ok_or_else(|| ImportFailed::of("the sandbox did not say where in the bucket the video is"))
+        key.map(str::to_owned)
+            .ok_or_else(|| ImportFailed::of("the sandbox did not say where in the bucket the video is"))
     }
 
     async fn hash(
@@ -172,7 +176,9 @@ impl Inner {
             let reader = self.objects.get_range(key, 0..length).await?;
             reader.into_bytes(length).await
         };
-        let head = head.await.map_err(|error: ObjectError| ImportFailed::of(format!("the fetched video could not be read: {error}")))?;
+        let head = head
+            .await
+            .map_err(|error: ObjectError| ImportFailed::of(format!("the fetched video could not be read: {error}")))?;
         Ok((kind_of(probe.container.as_deref().unwrap_or_default(), &head), facts(&probe)))
     }
 

@@ -111,7 +111,8 @@ impl Inner {
             Ended::Cancelled => return Ok(Err(BackendError::Cancelled.into())),
             Ended::TimedOut => {
                 let limit = self.config.media_timeout;
-                let words = format!("the media work took longer than {limit:?} and was ended; ask for a shorter window");
+                let words =
+                    format!("the media work took longer than {limit:?} and was ended; ask for a shorter window");
                 return Ok(Err(BackendError::Media(words).into()));
             }
         };

@@ -31,6 +31,7 @@ use async_trait::async_trait;
 use aws_lc_rs::digest::{SHA256, digest};
 use bytes::Bytes;
 use camino::Utf8PathBuf;
+use futures::StreamExt as _;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
@@ -39,8 +40,8 @@ use self::held::Held;
 use super::inprocess::{artifact_name, media_type, object_key, unix_seconds};
 use super::mirror::Mirror;
 use super::{
-    AnnotatedMade, ArtifactMade, BackendError, BoxWish, ClipMade, ClipWish, FrameMade, FramesWish, ImportFailed, ImportMade,
-    ImportNews, MediaBackend, ShellDone, ShellWish, Target,
+    AnnotatedMade, ArtifactMade, BackendError, BoxWish, ClipMade, ClipWish, FrameMade, FramesWish, ImportFailed,
+    ImportMade, ImportNews, MediaBackend, ShellDone, ShellWish, Target,
 };
 use crate::broker::Broker;
 use crate::clock::Clock;
@@ -163,9 +164,11 @@ impl Inner {
                 None
             }
         };
-        for id in stored.iter().map(String::as_str).chain(
-            at_hand.as_ref().map(|handle| handle.id()).filter(|id| stored.as_deref() != Some(id)),
-        ) {
+        for id in stored
+            .iter()
+            .map(String::as_str)
+            .chain(at_hand.as_ref().map(|handle| handle.id()).filter(|id| stored.as_deref() != Some(*id)))
+        {
             self.kill(id).await;
             if let Err(error) = self.store_lost(session, id).await {
                 tracing::debug!(session.id = %session, error = %chain(&error), "the end of a sandbox was not noted");
@@ -242,21 +245,22 @@ impl MediaBackend for E2b {
 
     async fn shut_down(&self) {
         let held = self.0.held.all();
-        let ends = held.iter().map(|(session, entry)| async move {
-            let is_elsewhere = match self.0.store.session(session).await {
-                // Our own runs have ended by now, so this one is another engine's, which needs the sandbox.
-                Ok(Some(record)) => matches!(record.state, SessionState::Running { .. }),
-                Ok(None) => false,
-                Err(_unknown) => entry.job().is_none(),
-            };
-            if !is_elsewhere {
-                self.0.end(session).await;
-            }
-        });
-        let ended = futures::StreamExt::collect::<Vec<()>>(futures::StreamExt::buffer_unordered(
-            futures::stream::iter(ends),
-            ENDED_AT_ONCE,
-        ));
+        // Made one by one beforehand: a closure over borrowed entries would not be `Send` for every lifetime.
+        let ends: Vec<_> = held
+            .iter()
+            .map(|(session, entry)| async move {
+                let is_elsewhere = match self.0.store.session(session).await {
+                    // Our own runs have ended by now, so this one is another engine's, which needs the sandbox.
+                    Ok(Some(record)) => matches!(record.state, SessionState::Running { .. }),
+                    Ok(None) => false,
+                    Err(_unknown) => entry.job().is_none(),
+                };
+                if !is_elsewhere {
+                    self.0.end(session).await;
+                }
+            })
+            .collect();
+        let ended = futures::stream::iter(ends).buffer_unordered(ENDED_AT_ONCE).collect::<Vec<()>>();
         if tokio::time::timeout(END_PATIENCE, ended).await.is_err() {
             tracing::warn!("some sandboxes were not ended; their timeouts do that");
         }
@@ -313,7 +317,9 @@ impl MediaBackend for E2b {
         let (_key, media) = inner.object(made.url.as_deref())?;
         let pixel_boxes: Option<Vec<_>> = made.annotations.iter().map(words::AnnotationData::edges).collect();
         let pixel_boxes = pixel_boxes.filter(|edges| edges.len() == boxes.len()).ok_or_else(|| {
-            BackendError::Media("the sandbox's answer does not say where the boxes are; build the template anew".to_owned())
+            BackendError::Media(
+                "the sandbox's answer does not say where the boxes are; build the template anew".to_owned(),
+            )
         })?;
         let frame = FrameMade { media, time: made.timestamp.unwrap_or(time), width: made.width, height: made.height };
         Ok(AnnotatedMade { frame, pixel_boxes })

@@ -143,9 +143,11 @@ impl Inner {
                 }
             }
         } else if let Some(video) = metadata.get(VIDEO).and_then(|id| id.parse::<VideoId>().ok()) {
-            let is_at_hand = self.held.all().iter().any(|(_id, entry)| {
-                entry.handle().is_some_and(|handle| handle.id() == sandbox.sandbox_id)
-            });
+            let is_at_hand = self
+                .held
+                .all()
+                .iter()
+                .any(|(_id, entry)| entry.handle().is_some_and(|handle| handle.id() == sandbox.sandbox_id));
             if !is_at_hand && !self.broker.is_held(&crate::ingest::lease_name(&video)).await? {
                 tracing::info!(video.id = %video, sandbox.id = sandbox.sandbox_id, "a sandbox whose job is over is ended");
                 self.kill(&sandbox.sandbox_id).await;
@@ -167,7 +169,10 @@ impl Inner {
         let Some(ttl) = self.config.hard_ttl else { return Ok(()) };
         let now = self.clock.now();
         for session in self.store.sessions_in_state("idle", BATCH).await? {
-            if age(session.created_at, now) < ttl || session.archived_at.is_some() || session.sandbox.backend != super::NAME {
+            if age(session.created_at, now) < ttl
+                || session.archived_at.is_some()
+                || session.sandbox.backend != super::NAME
+            {
                 continue;
             }
             let reason = format!(

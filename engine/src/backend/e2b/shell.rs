@@ -49,7 +49,12 @@ impl Inner {
     }
 
     /// A command may have done half of its work, so it is not done again.
-    async fn shell_failed(&self, target: &Target, handle: &Handle, error: &RunError) -> Result<ShellDone, BackendError> {
+    async fn shell_failed(
+        &self,
+        target: &Target,
+        handle: &Handle,
+        error: &RunError,
+    ) -> Result<ShellDone, BackendError> {
         if error.error().is_sandbox_lost() {
             self.gave_up(&target.session, handle.id()).await;
         }
@@ -89,10 +94,8 @@ impl Inner {
             timeout: wish.timeout,
             ends_gently: false,
         };
-        let mut output = ShellOutput {
-            stdout: Capture::new(wish.max_output_bytes),
-            stderr: Capture::new(wish.max_output_bytes),
-        };
+        let mut output =
+            ShellOutput { stdout: Capture::new(wish.max_output_bytes), stderr: Capture::new(wish.max_output_bytes) };
         let ended = handle.run(&command, &mut output, stop).await?;
         let (exit_code, timed_out) = match ended {
             Ended::Cancelled => return Ok(Err(BackendError::Cancelled)),

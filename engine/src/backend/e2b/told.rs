@@ -7,9 +7,7 @@ use crate::store::chain;
 
 /// What tools say that need a sandbox where there is none. The beginning is searched for by operators, word for word.
 pub(crate) fn no_sandbox(reason: &str) -> BackendError {
-    BackendError::NoSandbox(format!(
-        "sandbox_backend='e2b' but no media sandbox is active for this call; {reason}"
-    ))
+    BackendError::NoSandbox(format!("sandbox_backend='e2b' but no media sandbox is active for this call; {reason}"))
 }
 
 /// What tools say of a sandbox that is gone. The beginning is fixed.
@@ -63,7 +61,9 @@ mod tests {
     #[test]
     fn fixed_words_come_first() {
         assert!(
-            no_sandbox("x").to_string().starts_with("sandbox_backend='e2b' but no media sandbox is active for this call; x")
+            no_sandbox("x")
+                .to_string()
+                .starts_with("sandbox_backend='e2b' but no media sandbox is active for this call; x")
         );
         let gone = Error::SandboxNotFound { sandbox_id: "i1".to_owned() };
         assert!(command_failure(&gone, "i1").to_string().starts_with("Sandbox not created or killed"));
@@ -73,7 +73,10 @@ mod tests {
     fn a_boot_that_failed_says_what_mends_it() {
         let unknown = Error::TemplateUnknown { template: "films".to_owned(), message: "not found".to_owned() };
         let told = boot_failure(&unknown, "films").to_string();
-        assert!(told.contains("`films`") && told.contains("ambientctl template build") && told.contains("E2B_TEMPLATE"), "{told}");
+        assert!(
+            told.contains("`films`") && told.contains("ambientctl template build") && told.contains("E2B_TEMPLATE"),
+            "{told}"
+        );
         let missing = boot_failure(&Error::KeyMissing, "films").to_string();
         assert!(missing.contains("E2B_API_KEY"), "{missing}");
     }

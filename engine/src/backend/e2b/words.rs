@@ -218,7 +218,7 @@ mod tests {
 
     fn target(path: Option<&str>) -> Target {
         Target {
-            session: "sesn_0123456789abcdef".parse().unwrap_or_else(|_other_form| SessionId::generate()),
+            session: SessionId::generate(),
             video: VideoId::of_hash("0123456789abcdef").unwrap(),
             path: path.map(str::to_owned),
         }

@@ -6,7 +6,7 @@ mod support {
     pub(crate) mod records;
 }
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,7 +48,8 @@ fn settings(home: &Utf8Path, bucket: &TestBucket, server: &E2bServer, more: &[(&
         ("AWS_ACCESS_KEY_ID", ACCESS_KEY_ID),
         ("AWS_SECRET_ACCESS_KEY", SECRET_ACCESS_KEY),
     ];
-    let pairs = fixed.iter().chain(more).map(|(name, value)| ((*name).into(), (*value).into())).collect::<Vec<_>>();
+    let pairs: BTreeMap<&str, &str> = fixed.iter().chain(more).copied().collect();
+    let pairs = pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect::<Vec<_>>();
     Ok(Settings::load(pairs, None).map_err(|faults| anyhow::anyhow!("{faults:?}"))?.settings)
 }
 
@@ -392,7 +393,7 @@ async fn nothing_is_left_of_a_command_that_took_too_long_or_was_stopped() -> Res
             Vec::new()
         }
     };
-    let done = bench.shell(&command, Duration::from_secs(3)).await?;
+    let done = bench.shell(&command, Duration::from_secs(8)).await?;
     assert_eq!((done.exit_code, done.timed_out, done.stdout.as_str()), (124, true, "before\n"));
     assert_eq!(pids().len(), 3);
     assert!(!pids().iter().any(|pid| lives(pid)), "{:?}", pids());

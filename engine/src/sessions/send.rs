@@ -39,23 +39,23 @@ impl Sessions {
     /// message may have ended a run.
     pub async fn send(&self, id: &SessionId, request: SendRequest) -> Result<Vec<EventRecord>, SessionError> {
         let session = self.session(id).await?;
-        if Wish::of(&session, &request).is_ok_and(|wish| wish.begins_run())
-            && matches!(session.state, SessionState::Pending { .. })
+        if matches!(session.state, SessionState::Pending { .. })
             && session.sandbox.id.is_none()
+            && Wish::of(&session, &request).is_ok_and(|wish| wish.begins_run())
         {
             check_open(&session)?;
             return Err(SessionError::SandboxStarting);
         }
-        self.send_now(id, request).await
+        self.send_now(session, request).await
     }
 
     /// The same for a session whose sandbox may still be starting: the run waits for it.
     pub(super) async fn send_now(
         &self,
-        id: &SessionId,
+        session: SessionRecord,
         request: SendRequest,
     ) -> Result<Vec<EventRecord>, SessionError> {
-        let session = self.session(id).await?;
+        let id = &session.id;
         check_open(&session)?;
         let wish = Wish::of(&session, &request)?;
         if !wish.begins_run() {

@@ -123,7 +123,7 @@ impl Sessions {
             return Ok((session, resources));
         }
         // This run waits for the sandbox itself.
-        self.send_now(&id, SendRequest { events: wish.initial_events, output_structure: None }).await?;
+        self.send_now(session, SendRequest { events: wish.initial_events, output_structure: None }).await?;
         let session = self.session(&id).await?;
         Ok((session, resources))
     }

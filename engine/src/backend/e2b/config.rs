@@ -147,8 +147,9 @@ mod tests {
     ];
 
     fn config(without: &[&str], with: &[(&str, &str)]) -> Result<E2bConfig, E2bConfigError> {
-        let pairs = WHOLE.iter().filter(|(name, _)| !without.contains(name)).chain(with);
-        let environment = pairs.map(|(name, value)| ((*name).into(), (*value).into())).collect::<Vec<_>>();
+        let pairs: std::collections::BTreeMap<&str, &str> =
+            WHOLE.iter().filter(|(name, _)| !without.contains(name)).chain(with).copied().collect();
+        let environment = pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect::<Vec<_>>();
         E2bConfig::from_settings(&Settings::load(environment, None).unwrap().settings)
     }
 

@@ -47,7 +47,7 @@ struct Placed {
 
 /// Where a download is.
 enum Fetched {
-    Here(Placed),
+    Here(Box<Placed>),
     /// Where media work runs elsewhere.
     InBucket(ImportMade),
 }
@@ -142,7 +142,9 @@ impl Worker {
                 if self.parts.backend.imports() {
                     self.fetch_elsewhere(job, &file, &url, &so_far, &unwanted).await.map(Fetched::InBucket)
                 } else {
-                    self.fetch(&youtube, &file, &url, &so_far, &unwanted).await.map(Fetched::Here)
+                    self.fetch(&youtube, &file, &url, &so_far, &unwanted)
+                        .await
+                        .map(|placed| Fetched::Here(Box::new(placed)))
                 }
             };
             tokio::pin!(fetch);
@@ -157,7 +159,7 @@ impl Worker {
             }
         };
         match fetched {
-            Ok(Fetched::Here(placed)) => self.here(file, placed, stop).await,
+            Ok(Fetched::Here(placed)) => self.here(file, *placed, stop).await,
             Ok(Fetched::InBucket(made)) => self.in_bucket(file, made).await,
             Err(failure) if failure.is_cancelled() => self.put_back(file).await,
             Err(failure) => {

@@ -17,7 +17,7 @@ use crate::store::records::{Mode, SandboxRecord, SessionRecord, sandbox_status};
 use crate::store::{StoreError, chain};
 
 /// How long a run waits for the boot before it goes on without a sandbox.
-const BOOT_PATIENCE: Duration = Duration::from_secs(120);
+const BOOT_PATIENCE: Duration = Duration::from_mins(2);
 /// Between two looks at a boot: first, and at most.
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 const LONGEST_LOOK: Duration = Duration::from_millis(500);

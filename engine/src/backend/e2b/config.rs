@@ -8,7 +8,7 @@ use camino::Utf8PathBuf;
 use secrecy::{ExposeSecret as _, SecretString};
 
 /// A media command may take so long at least: time to cut a video of three hours into tiles.
-const LEAST_MEDIA_TIMEOUT: Duration = Duration::from_secs(1800);
+const LEAST_MEDIA_TIMEOUT: Duration = Duration::from_mins(30);
 /// What a shell is not told: whoever has these two can read and overwrite everybody's videos.
 const CREDENTIALS: [&str; 2] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"];
 

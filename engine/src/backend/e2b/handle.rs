@@ -17,7 +17,7 @@ use crate::store::chain;
 /// Media or shell commands that run at once in a sandbox, whichever engines they come from.
 const AT_ONCE: usize = 3;
 /// The life of the right to run one of them; it is kept alive while the command runs.
-const SLOT_TTL: Duration = Duration::from_secs(60);
+const SLOT_TTL: Duration = Duration::from_mins(1);
 /// Between two looks for a free one that another engine has.
 const SLOT_PAUSE: Duration = Duration::from_millis(100);
 /// The end of a sandbox is put off so often in its life, and at least once a minute.
@@ -147,10 +147,6 @@ impl Handle {
         self.sandbox.id()
     }
 
-    pub(crate) fn sandbox(&self) -> &Sandbox {
-        &self.sandbox
-    }
-
     /// The beginning of its id, as log lines show it.
     pub(crate) fn short_id(&self) -> &str {
         let id = self.id();
@@ -242,10 +238,11 @@ impl Handle {
             command = command.current_dir(folder);
         }
         let mut leftover = Leftover { handle: self, tag: Some(wish.tag.clone()) };
+        let commands = self.sandbox.commands();
         let started = tokio::select! {
             // Whatever began is ended by the guard.
             () = stop.cancelled() => return Ok(Ended::Cancelled),
-            started = self.sandbox.commands().start(&command) => started,
+            started = commands.start(&command) => started,
         };
         let mut process = started.map_err(|error| leftover.failed(error))?;
         let cause = {
@@ -288,7 +285,7 @@ impl Handle {
                 Err(error) if error.is_sandbox_lost() => return error,
                 // The next time may get through before the sandbox ends.
                 Err(error) => {
-                    tracing::warn!(sandbox.id = self.id(), error = %chain(&error), "a sandbox's end was not put off")
+                    tracing::warn!(sandbox.id = self.id(), error = %chain(&error), "a sandbox's end was not put off");
                 }
             }
         }

@@ -198,7 +198,8 @@ impl Inner {
             }
         }
         let cut = |_: &_| words::video("transcode-tiles", video).flag("upload-s3");
-        let _manifest: Value = self.media(job, cut, None, stop).await.map_err(|failure| self.told(failure, &target))?;
+        let _manifest: Value =
+            self.media(job, cut, None, stop).await.map_err(|failure| Self::told(failure, &target))?;
         tracing::info!(video.id = %video, "a video is cut into tiles");
         Ok(())
     }

@@ -123,7 +123,7 @@ impl Inner {
     }
 
     /// What a failure means for the tool that asked.
-    pub(crate) fn told(&self, failure: MediaFailure, target: &Target) -> BackendError {
+    pub(crate) fn told(failure: MediaFailure, target: &Target) -> BackendError {
         let failure = match failure {
             MediaFailure::Other(error) => return error,
             MediaFailure::Tool(failure) => failure,

@@ -271,7 +271,7 @@ impl MediaBackend for E2b {
         let made: words::ClipAnswer = inner
             .media(&target.session, |tool| words::clip(tool, target, wish), None, stop)
             .await
-            .map_err(|failure| inner.told(failure, target))?;
+            .map_err(|failure| Inner::told(failure, target))?;
         let clip = made.clip;
         let (key, media) = inner.object(clip.clip_url.as_deref())?;
         let size_bytes = match clip.size_bytes {
@@ -292,7 +292,7 @@ impl MediaBackend for E2b {
         let made: words::FramesAnswer = inner
             .media(&target.session, |_tool| words::frames(target, wish), None, stop)
             .await
-            .map_err(|failure| inner.told(failure, target))?;
+            .map_err(|failure| Inner::told(failure, target))?;
         let (width, height) = (made.width, made.height);
         let frames = made.frames.into_iter().map(|frame| {
             let (_key, media) = inner.object(frame.frame_url.as_deref())?;
@@ -313,7 +313,7 @@ impl MediaBackend for E2b {
         let made: words::AnnotateAnswer = inner
             .media(&target.session, |_tool| words::annotate(target, time, boxes, max_dimension), None, stop)
             .await
-            .map_err(|failure| inner.told(failure, target))?;
+            .map_err(|failure| Inner::told(failure, target))?;
         let (_key, media) = inner.object(made.url.as_deref())?;
         let pixel_boxes: Option<Vec<_>> = made.annotations.iter().map(words::AnnotationData::edges).collect();
         let pixel_boxes = pixel_boxes.filter(|edges| edges.len() == boxes.len()).ok_or_else(|| {
@@ -336,7 +336,7 @@ impl MediaBackend for E2b {
         let made: words::ImageAnswer = inner
             .media(&target.session, |_tool| words::read_image(path, max_dimension), None, stop)
             .await
-            .map_err(|failure| inner.told(failure, target))?;
+            .map_err(|failure| Inner::told(failure, target))?;
         let (_key, media) = inner.object(made.image_url.as_deref())?;
         Ok(FrameMade { media, time: 0.0, width: made.width, height: made.height })
     }
@@ -379,7 +379,7 @@ impl MediaBackend for E2b {
                     let limit = limit / MEBIBYTE;
                     BackendError::Media(format!("artifact is over the {limit} MB limit ({message})."))
                 }
-                failure => inner.told(failure, target),
+                failure => Inner::told(failure, target),
             })?;
         let url = match made.url {
             Some(url) => url,

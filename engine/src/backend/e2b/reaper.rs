@@ -23,7 +23,7 @@ use crate::store::records::SessionRecord;
 use crate::store::{StoreError, chain};
 
 /// Between two looks, unless a limit is shorter.
-const LONGEST_PERIOD: Duration = Duration::from_secs(60);
+const LONGEST_PERIOD: Duration = Duration::from_mins(1);
 const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 /// One engine looks in each period; its right to do so ends a little before.
 const LEASE: &str = "sandbox:reaper";

@@ -91,8 +91,8 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  ambientctl config show\n  ambientctl config get LLM_BASE_URL\n  \
         ambientctl config set LLM_BASE_URL=http://127.0.0.1:8000/v1\n  ambientctl config set LLM_API_KEY -  < key\n  \
         ambientctl config render --format json\n\n\
-        The files are those of `--dir DIR`, else of AMBIENT_DIR, else of ~/.ambient. A change is applied to the running\n\
-        stack, and taken back when the stack does not become healthy with it.")]
+        The files are those of `--dir DIR`, else of AMBIENT_DIR, else of ~/.ambient.\n\
+        A change is applied to the running stack, and taken back when it does not become healthy.")]
     Config(config::Args),
     /// Prints the completion script of a shell
     #[command(

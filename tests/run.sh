@@ -3,7 +3,7 @@
 #
 #     ./tests/run.sh
 #
-# Installs what the tests need (Debian's ffmpeg, PostgreSQL, Redis, Docker and mold; cargo-nextest; Python packages in
+# Installs what the tests need (Debian's ffmpeg, PostgreSQL, Redis, Docker with a registry, sshd and mold; cargo-nextest; Python packages in
 # folders of their own), starts PostgreSQL, Redis and, where none answers, Docker for this run, checks and tests the workspace, then drives the release binary with
 # the official SDK, a fuzzer, the documents and the quickstart. Ends with `N passed, N failed`, leaves nothing running.
 # STEPS=pattern runs only the steps whose names match this extended regular expression.
@@ -160,6 +160,20 @@ install_script() {
     counted python3 tests/installer/script.py "$work/release" "$work/install-script"
 }
 
+# A real registry, open and with a password.
+pulling() {
+    export DOCKER_HOST=unix://$AMBIENT_TEST_DOCKER
+    mkdir -p "$work/registry"
+    counted tests/installer/registry.sh "$binary" "$work/registry"
+}
+
+# Engines that are reached over TLS and over ssh.
+engines_elsewhere() {
+    export DOCKER_HOST=unix://$AMBIENT_TEST_DOCKER
+    mkdir -p "$work/elsewhere"
+    counted tests/installer/elsewhere.sh "$binary" "$work/elsewhere"
+}
+
 installation() {
     export DOCKER_HOST=unix://$AMBIENT_TEST_DOCKER
     tests/installer/images.sh "$binary" "$test_cache/docker-packages"
@@ -208,6 +222,8 @@ if [ "$step_status" = 0 ]; then
     maybe "the seed's scripts and the documents' commands" documents
     maybe "quickstart, twice" quickstart
     maybe "the install script" install_script
+    maybe "pulling from a registry" pulling
+    maybe "engines over TLS and ssh" engines_elsewhere
     maybe "an installation, from the first line to the last" installation
 fi
 report

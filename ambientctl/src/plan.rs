@@ -4,9 +4,10 @@
 //! another one; one that only stands still is started; one that is right is left alone. Volumes are never removed, nor are
 //! containers of services that no file has.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::docker::{DockerError, Found, FoundContainer, State, Wanted, WantedService};
+use crate::docker::{Dependency, DockerError, Found, FoundContainer, State, Wanted, WantedService};
 
 /// What to do.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +46,8 @@ pub enum Verdict {
     Recreate(Vec<Reason>),
     /// It stands still: start it.
     Start,
+    /// It is right, but this service that it depends on is made anew, and it wants to be started again then.
+    Restart(String),
     /// It is right.
     Keep,
 }
@@ -62,8 +65,10 @@ pub enum Reason {
     Volume(String),
     /// It is beyond help.
     Dead,
-    /// Somebody asked for it.
-    Asked,
+    /// A secret or a config that was put into it is another one by now.
+    Granted,
+    /// It shares namespaces or volumes with a container of this service, which is made anew.
+    Shared(String),
 }
 
 impl fmt::Display for Reason {
@@ -74,7 +79,8 @@ impl fmt::Display for Reason {
             Self::Network(name) => write!(f, "it is not on the network `{name}`"),
             Self::Volume(name) => write!(f, "the volume `{name}` is not in it"),
             Self::Dead => f.write_str("it is dead"),
-            Self::Asked => f.write_str("asked for"),
+            Self::Granted => f.write_str("its secrets or configs changed"),
+            Self::Shared(service) => write!(f, "it shares something with `{service}`, which is made anew"),
         }
     }
 }
@@ -116,7 +122,7 @@ impl Plan {
                 Some(_) => {}
             }
         }
-        plan.steps = wanted.services.iter().map(|service| step(service, found)).collect();
+        plan.steps = steps(wanted, found);
         plan.orphans = found
             .containers
             .iter()
@@ -126,25 +132,11 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Has the containers of these services made anew in any case.
-    pub fn recreate(&mut self, services: &[String]) {
-        for step in self.steps.iter_mut().filter(|step| services.contains(&step.service)) {
-            if matches!(step.verdict, Verdict::Keep | Verdict::Start) {
-                step.verdict = Verdict::Recreate(vec![Reason::Asked]);
-            }
-        }
-    }
-
     /// Whether everything is as it should be.
     pub fn is_done(&self) -> bool {
         self.networks.is_empty()
             && self.volumes.is_empty()
             && self.steps.iter().all(|step| step.verdict == Verdict::Keep && step.surplus.is_empty())
-    }
-
-    /// Whether a service's container is touched.
-    pub fn touches(&self, service: &str) -> bool {
-        self.steps.iter().any(|step| step.service == service && step.verdict != Verdict::Keep)
     }
 
     /// What is done, a line each.
@@ -156,6 +148,7 @@ impl Plan {
             match &step.verdict {
                 Verdict::Create => lines.push(format!("{}: create", step.service)),
                 Verdict::Start => lines.push(format!("{}: start", step.service)),
+                Verdict::Restart(other) => lines.push(format!("{}: start again (with `{other}`)", step.service)),
                 Verdict::Recreate(reasons) => {
                     let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
                     lines.push(format!("{}: recreate ({})", step.service, reasons.join("; ")));
@@ -170,7 +163,37 @@ impl Plan {
     }
 }
 
-fn step(service: &WantedService, found: &Found) -> Step {
+/// What to do about each service, dependencies first: what is done about those decides too.
+fn steps(wanted: &Wanted, found: &Found) -> Vec<Step> {
+    // Containers that stay, by their services.
+    let mut staying: BTreeMap<String, String> = BTreeMap::new();
+    let mut steps: Vec<Step> = Vec::new();
+    for service in &wanted.services {
+        let mut step = step(service, found, &staying);
+        let is_made_anew = |dependency: &&Dependency| {
+            dependency.restarts
+                && steps.iter().any(|earlier| {
+                    earlier.service == dependency.service && matches!(earlier.verdict, Verdict::Recreate(_))
+                })
+        };
+        if let (Verdict::Keep, Some(dependency)) = (&step.verdict, service.depends_on.iter().find(is_made_anew)) {
+            step.verdict = Verdict::Restart(dependency.service.clone());
+        }
+        if let (Verdict::Keep | Verdict::Start | Verdict::Restart(_), Some(container)) =
+            (&step.verdict, &step.container)
+        {
+            staying.insert(service.name.clone(), container.id.clone());
+        }
+        steps.push(step);
+    }
+    steps
+}
+
+fn step(service: &WantedService, found: &Found, staying: &BTreeMap<String, String>) -> Step {
+    let hashes = service.hashes(staying);
+    let is_right = |container: &FoundContainer| {
+        container.hash.as_ref().is_some_and(|hash| *hash == hashes.own || *hash == hashes.newer)
+    };
     let mut own: Vec<FoundContainer> = found
         .containers
         .iter()
@@ -178,21 +201,28 @@ fn step(service: &WantedService, found: &Found) -> Step {
         .cloned()
         .collect();
     // The one of the right name; of those that a cut-off run left, the one that is right already.
-    own.sort_by_key(|container| (container.name != service.container, !is_hash(service, container), container.number));
+    own.sort_by_key(|container| (container.name != service.container, !is_right(container), container.number));
     let mut own = own.into_iter();
     let container = own.next();
-    let verdict = container.as_ref().map_or(Verdict::Create, |container| verdict(service, container, found));
+    let verdict = match &container {
+        None => Verdict::Create,
+        Some(container) => {
+            let lost = service.shares().find(|other| !staying.contains_key(*other));
+            let reason = match lost {
+                Some(other) => Some(Reason::Shared(other.to_owned())),
+                None => (!is_right(container)).then_some(Reason::Configuration),
+            };
+            verdict(service, container, found, reason)
+        }
+    };
     Step { service: service.name.clone(), verdict, container, surplus: own.collect() }
 }
 
-fn is_hash(service: &WantedService, container: &FoundContainer) -> bool {
-    container.hash.as_ref().is_some_and(|hash| *hash == service.hash || *hash == service.newer_hash)
-}
-
-fn verdict(service: &WantedService, container: &FoundContainer, found: &Found) -> Verdict {
-    let mut reasons = Vec::new();
-    if !is_hash(service, container) {
-        reasons.push(Reason::Configuration);
+fn verdict(service: &WantedService, container: &FoundContainer, found: &Found, reason: Option<Reason>) -> Verdict {
+    let mut reasons: Vec<Reason> = reason.into_iter().collect();
+    // What Docker Compose put in carries no such mark, and is left as it is.
+    if container.granted.is_some() && container.granted != service.granted_hash() {
+        reasons.push(Reason::Granted);
     }
     if found.images.get(&service.image).is_some_and(|image| container.image.as_ref() != Some(image)) {
         reasons.push(Reason::Image);
@@ -225,7 +255,6 @@ fn verdict(service: &WantedService, container: &FoundContainer, found: &Found) -
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::fs;
 
     use super::*;
@@ -249,7 +278,7 @@ mod tests {
             service: service.name.clone(),
             number: 1,
             state: State::Running,
-            hash: Some(service.hash.clone()),
+            hash: Some(service.hashes(&BTreeMap::new()).own),
             image: Some("sha256:1".to_owned()),
             networks: BTreeMap::from([("shop_default".to_owned(), "net".to_owned())]),
             volumes: service.volumes().map(|name| ("/d".to_owned(), name.to_owned())).collect(),
@@ -263,7 +292,7 @@ mod tests {
                 project: Some("shop".to_owned()),
                 hash: Some(wanted.networks[0].hash.clone()),
             }],
-            volumes: BTreeMap::from([("shop_data".to_owned(), Some(wanted.volumes[0].hash.clone()))]),
+            volumes: wanted.volumes.iter().map(|volume| (volume.name.clone(), Some(volume.hash.clone()))).collect(),
             images: wanted.services.iter().map(|service| (service.image.clone(), "sha256:1".to_owned())).collect(),
         }
     }
@@ -319,6 +348,48 @@ mod tests {
     }
 
     #[test]
+    fn what_wants_to_be_started_again_with_another_is_and_nothing_else() {
+        let text = "services:\n  db: {image: i}\n  web: {image: i, depends_on: {db: {condition: service_started, restart: true}}}\n  job: {image: i, depends_on: [db]}\n  far: {image: i, depends_on: {web: {condition: service_started, restart: true}}}\nvolumes: {data: }\n";
+        let wanted = wanted(text);
+        let mut found = right(&wanted);
+        assert!(Plan::make(&wanted, &found).unwrap().is_done());
+        found.containers[0].hash = None;
+        let lines = Plan::make(&wanted, &found).unwrap().lines();
+        assert_eq!(lines, ["db: recreate (its configuration changed)", "web: start again (with `db`)"]);
+        assert_eq!(wanted.with_restarted(vec!["db".to_owned()]), ["db", "web", "far"]);
+    }
+
+    #[test]
+    fn a_container_that_shares_another_ones_namespaces_goes_with_it() {
+        let text = "services:\n  db: {image: i, volumes: [/v]}\n  side: {image: i, network_mode: 'service:db', volumes_from: ['db:ro']}\nvolumes: {data: }\n";
+        let wanted = wanted(text);
+        let mut found = right(&wanted);
+        // Its hash holds the id of the container that it shares something with.
+        let containers = BTreeMap::from([("db".to_owned(), "id-db".to_owned())]);
+        assert_ne!(wanted.services[1].hashes(&containers), wanted.services[1].hashes(&BTreeMap::new()));
+        found.containers[1].hash = Some(wanted.services[1].hashes(&containers).own);
+        assert!(Plan::make(&wanted, &found).unwrap().is_done());
+        found.containers[0].hash = None;
+        let lines = Plan::make(&wanted, &found).unwrap().lines();
+        assert_eq!(lines[1], "side: recreate (it shares something with `db`, which is made anew)");
+    }
+
+    #[test]
+    fn a_secret_that_was_put_in_is_put_in_anew_when_it_is_another() {
+        let text =
+            "services: {a: {image: i, configs: [c]}, b: {image: i}}\nconfigs: {c: {content: one}}\nvolumes: {data: }\n";
+        let wanted = wanted(text);
+        let mut found = right(&wanted);
+        // Made by Docker Compose, which leaves no mark.
+        assert!(Plan::make(&wanted, &found).unwrap().is_done());
+        found.containers[0].granted = wanted.services[0].granted_hash();
+        assert!(Plan::make(&wanted, &found).unwrap().is_done());
+        found.containers[0].granted = Some("another".to_owned());
+        let lines = Plan::make(&wanted, &found).unwrap().lines();
+        assert_eq!(lines, ["a: recreate (its secrets or configs changed)"]);
+    }
+
+    #[test]
     fn what_a_cut_off_run_left_is_taken_up_or_removed() {
         let left = |found: &Found, hash: Option<String>| FoundContainer {
             name: "0123456789ab_shop-web-1".to_owned(),
@@ -365,8 +436,16 @@ mod tests {
     fn a_container_of_a_newer_compose_is_right_too() {
         let wanted = wanted("services: {a: {image: i, volumes: ['/srv:/srv']}}\nvolumes: {data: }\n");
         let service = &wanted.services[0];
-        assert_ne!(service.hash, service.newer_hash);
-        let container = FoundContainer { hash: Some(service.newer_hash.clone()), ..FoundContainer::default() };
-        assert!(is_hash(service, &container));
+        let hashes = service.hashes(&BTreeMap::new());
+        assert_ne!(hashes.own, hashes.newer);
+        let container = FoundContainer {
+            service: service.name.clone(),
+            hash: Some(hashes.newer),
+            state: State::Running,
+            ..FoundContainer::default()
+        };
+        let found = Found { containers: vec![container], ..Found::default() };
+        let reason = Verdict::Recreate(vec![Reason::Configuration]);
+        assert_ne!(step(service, &found, &BTreeMap::new()).verdict, reason);
     }
 }

@@ -13,21 +13,10 @@ root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
 home=$work/home
 project=journey
 canary=canary-$$-7d1f
-passed=0 failed=0
 unset AMBIENT_DIR || true
 
-check() {
-    local name=$1
-    shift
-    if "$@" >"$work/check.log" 2>&1; then
-        passed=$((passed + 1))
-        echo "ok     $name"
-    else
-        failed=$((failed + 1))
-        echo "FAILED $name"
-        sed 's/^/       /' "$work/check.log" | tail -n 30
-    fi
-}
+# shellcheck source=tests/installer/checks.sh
+. "$root/tests/installer/checks.sh"
 
 clean_up() {
     kill "$server" 2>/dev/null || true
@@ -48,10 +37,15 @@ until port=$(sed -n 's/.* port \([0-9]*\).*/\1/p' "$work/server.log") && [ -n "$
 done
 base=http://127.0.0.1:$port
 
+# A docker command without its compose plugin, as some systems have it: nothing here may call it.
+mkdir -p "$work/fake"
+printf '#!/bin/sh\necho "unknown shorthand flag: d in -d" >&2\necho "$*" >>"%s/called"\nexit 125\n' "$work" >"$work/fake/docker"
+chmod 0755 "$work/fake/docker"
+
 # everything that is said goes into one file, in which the secret must not stand
 said=$work/said
 as_operator() {
-    env -i HOME="$home" PATH="$home/.local/bin:$PATH" DOCKER_HOST="$DOCKER_HOST" TERM=dumb "$@" 2>&1 | tee -a "$said"
+    env -i HOME="$home" PATH="$home/.local/bin:$work/fake:$PATH" DOCKER_HOST="$DOCKER_HOST" TERM=dumb "$@" 2>&1 | tee -a "$said"
     return "${PIPESTATUS[0]}"
 }
 install_it() {
@@ -62,11 +56,12 @@ ambientctl() { as_operator ambientctl "$@"; }
 value() { ambientctl config get "$1"; }
 engine() { docker ps --quiet --no-trunc --filter "name=^${project}-engine-1$"; }
 inside() { docker inspect --format '{{range .Config.Env}}{{println .}}{{end}}' "$(engine)" | grep -qxF -- "$1"; }
-refuses() { ! "$@"; }
 env_file=$home/.ambient/.env
 
 check "a one-line installation becomes healthy" \
     install_it AMBIENT_LLM_KEY="$canary" AMBIENT_LLM_BASE_URL=http://127.0.0.1:9/v1
+check "no compose plugin is needed, and that is said" grep -qF "neither its command nor its compose plugin is needed" "$said"
+check "nor was the command called" test ! -e "$work/called"
 check "the engine answers where it says" curl --fail --silent "$(ambientctl open --print)/v1/healthz"
 check "everything is well" ambientctl status
 check ".env is private" test "$(stat -c %a "$env_file")" = 600
@@ -91,7 +86,11 @@ printf '\n# my own\nMY_OWN=1\n' >>"$env_file"
 check "the E2B block of the documents" ambientctl config set SANDBOX_WALL_SECONDS=900
 override=$(cat "$home/.ambient/docker-compose.override.yml")
 cp "$env_file" "$work/env"
+echo "# by hand" >>"$home/.ambient/docker-compose.yml"
 check "an installation over the first one" install_it
+check "says that a hand-edited compose file is kept aside" grep -qF "was edited by hand and is written anew" "$said"
+check "where it is" grep -qxF "# by hand" "$home"/.ambient/backups/docker-compose.yml.*
+check "and not in the new one" refuses grep -qxF "# by hand" "$home/.ambient/docker-compose.yml"
 check "keeps every line of .env" diff "$work/env" "$env_file"
 check "keeps the override" test "$(cat "$home/.ambient/docker-compose.override.yml")" = "$override"
 check "keeps the settings" inside SANDBOX_WALL_SECONDS=900
@@ -109,6 +108,23 @@ check "a lost password stops an installation" refuses install_it
 check "which says the two ways out" grep -q 'docker volume rm journey_postgres-data' "$said"
 mv "$work/env" "$env_file"
 
+# With every log on, the secret is in nobody's words, in no label and in no layer.
+check "all logs on" ambientctl config set RUST_LOG=trace
+everything() {
+    docker ps --all --quiet --filter "label=com.docker.compose.project=$project" | while read -r container; do
+        docker logs "$container" 2>&1
+        docker inspect --format '{{json .Config.Labels}} {{json .Config.Cmd}} {{json .State}} {{json .HostConfig}} {{.Name}}' "$container"
+        docker top "$container" -eo pid,args
+    done
+    docker history --no-trunc ambient-test-engine:latest
+    ps -eo args
+}
+everything >"$work/everything"
+check "there is much to look through" test "$(wc -c <"$work/everything")" -gt 10000
+check "the secret is in no log, no label, no list of processes" refuses grep -qF -- "$canary" "$work/everything"
+check "only the engine has it in its environment" test "$(docker ps --all --quiet --filter "label=com.docker.compose.project=$project" \
+    | xargs docker inspect --format '{{.Name}} {{json .Config.Env}}' | grep -F -- "$canary" | cut -d' ' -f1)" = "/$project-engine-1"
+
 check "the secret is in nobody's words" refuses grep -qF -- "$canary" "$said"
 check "nor in any file but .env and its backups" test -z "$(grep -rlF -- "$canary" "$home" | grep -vE '/\.ambient/(\.env|backups/\.env\.[0-9]+)$')"
 
@@ -120,5 +136,4 @@ check "purging" ambientctl uninstall --purge --yes
 check "leaves no data" refuses docker volume inspect "${project}_postgres-data"
 check "and no files" test ! -e "$home/.ambient"
 
-echo "$passed passed, $failed failed"
-[ "$failed" = 0 ]
+counted_checks

@@ -123,6 +123,11 @@ for label, spoil, words in [
     code, said, left = run(work / "home" / label.replace(" ", "-"), serve(folder.parents[1]), words)
     case(f"{label}: nothing is installed", code == 1 and not left and "127.0.0.1" in said, f"{code} {left}\n{said}")
 
+# A step that fails is the last one.
+for name in ("mktemp", "sha256sum", "tar", "chmod"):
+    fake = fakes(work / "failing" / name, **{name: "echo no luck >&2; exit 1"})
+    code, said, left = run(work / "failed" / name, good, first_in_path=fake)
+    case(f"a {name} that fails ends it", code != 0 and not left and "called with" not in said, f"{code} {left}\n{said}")
 text = script.read_bytes()
 bad = []
 fake = fakes(work / "fake/cut", **{name: 'echo "$0 $*" >> "$HOME/ran"' for name in ("curl", "wget", "tar", "mktemp", "sha256sum")})

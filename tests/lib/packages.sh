@@ -33,6 +33,12 @@ missing_packages() {
     command -v iptables >/dev/null || echo iptables
     command -v busybox >/dev/null || echo busybox-static
     command -v debootstrap >/dev/null || echo debootstrap
+    command -v docker-registry >/dev/null || echo docker-registry
+    command -v htpasswd >/dev/null || echo apache2-utils
+    command -v openssl >/dev/null || echo openssl
+    command -v ssh >/dev/null && command -v ssh-keygen >/dev/null || echo openssh-client
+    [ -x /usr/sbin/sshd ] || echo openssh-server
+    command -v script >/dev/null || echo bsdutils
     command -v ip >/dev/null || echo iproute2
     command -v unshare >/dev/null && command -v setsid >/dev/null || echo util-linux
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::place::{Dir, Engine, Timeout, docker_failure, lock};
+use super::place::{Place, TimedPlace, docker_failure, lock};
 use super::stack::{Converged, Convergence, Texts, wanted};
 use crate::docker::{Wanted, containers_of, stop as stop_container};
 use crate::environment::Environment;
@@ -12,11 +12,7 @@ use crate::output::{Exit, Failure, Printer, Progress};
 #[derive(Clone, Debug, clap::Args)]
 pub struct StartArgs {
     #[command(flatten)]
-    timeout: Timeout,
-    #[command(flatten)]
-    dir: Dir,
-    #[command(flatten)]
-    engine: Engine,
+    place: TimedPlace,
 }
 
 /// Words of `ambientctl stop`.
@@ -26,9 +22,7 @@ pub struct StopArgs {
     #[arg(value_name = "SERVICE")]
     services: Vec<String>,
     #[command(flatten)]
-    dir: Dir,
-    #[command(flatten)]
-    engine: Engine,
+    place: Place,
 }
 
 /// Words of `ambientctl restart`.
@@ -38,11 +32,7 @@ pub struct RestartArgs {
     #[arg(value_name = "SERVICE")]
     services: Vec<String>,
     #[command(flatten)]
-    timeout: Timeout,
-    #[command(flatten)]
-    dir: Dir,
-    #[command(flatten)]
-    engine: Engine,
+    place: TimedPlace,
 }
 
 /// Words of `ambientctl update`.
@@ -52,11 +42,18 @@ pub struct UpdateArgs {
     #[arg(long)]
     no_rollback: bool,
     #[command(flatten)]
-    timeout: Timeout,
-    #[command(flatten)]
-    dir: Dir,
-    #[command(flatten)]
-    engine: Engine,
+    place: TimedPlace,
+}
+
+/// How a stack is brought to what its files say.
+#[derive(Clone, Copy, Debug, Default)]
+struct Manner<'a> {
+    /// Services that are stopped first, and those that want to be started again with them.
+    stopping: Option<&'a [String]>,
+    /// Whether images that are there are pulled anew.
+    pull_anew: bool,
+    /// Whether a failure is taken back.
+    rollback: bool,
 }
 
 /// Makes the stack what the files say, and waits until it is healthy.
@@ -64,15 +61,7 @@ pub struct UpdateArgs {
 /// # Errors
 /// When it does not become so. What was started then stays, so that it can be looked at.
 pub async fn start(args: &StartArgs, environment: &Environment, printer: Printer) -> Result<Exit, Failure> {
-    let convergence = Convergence {
-        environment,
-        printer,
-        limit: args.timeout.limit(),
-        rollback: false,
-        pull_anew: false,
-        anew: Vec::new(),
-    };
-    converge(&args.dir, &args.engine, &convergence).await
+    converge(&args.place, Manner::default(), environment, printer).await
 }
 
 /// Pulls the images anew and makes what changed anew.
@@ -80,29 +69,47 @@ pub async fn start(args: &StartArgs, environment: &Environment, printer: Printer
 /// # Errors
 /// When an image cannot be had or the stack does not become healthy; the old containers are then back.
 pub async fn update(args: &UpdateArgs, environment: &Environment, printer: Printer) -> Result<Exit, Failure> {
+    let manner = Manner { pull_anew: true, rollback: !args.no_rollback, stopping: None };
+    converge(&args.place, manner, environment, printer).await
+}
+
+/// Stops services and starts them again as the files say, then waits until they are healthy. What wants to be started again
+/// with one of them (`depends_on`, `restart: true`) is.
+///
+/// # Errors
+/// When the engine does not do it, or they do not become healthy.
+pub async fn restart(args: &RestartArgs, environment: &Environment, printer: Printer) -> Result<Exit, Failure> {
+    let manner = Manner { stopping: Some(&args.services), ..Manner::default() };
+    converge(&args.place, manner, environment, printer).await
+}
+
+async fn converge(
+    at: &TimedPlace,
+    manner: Manner<'_>,
+    environment: &Environment,
+    printer: Printer,
+) -> Result<Exit, Failure> {
+    let folder = at.place.dir.folder(environment)?;
+    let _held = lock(&folder, printer)?;
+    let wanted = wanted(folder.path(), &Texts::new(), environment, printer)?;
+    let stopping = manner.stopping.map(|services| wanted.chosen(services)).transpose().map_err(docker_failure)?;
+    let connection = at.place.engine.connect(environment).await.map_err(docker_failure)?;
+    if let Some(services) = stopping {
+        halt(&connection, &wanted, &wanted.with_restarted(services), printer).await?;
+    }
     let convergence = Convergence {
         environment,
         printer,
-        limit: args.timeout.limit(),
-        rollback: !args.no_rollback,
-        pull_anew: true,
-        anew: Vec::new(),
+        limit: at.timeout.limit(),
+        rollback: manner.rollback,
+        pull_anew: manner.pull_anew,
     };
-    converge(&args.dir, &args.engine, &convergence).await
-}
-
-async fn converge(dir: &Dir, engine: &Engine, convergence: &Convergence<'_>) -> Result<Exit, Failure> {
-    let printer = convergence.printer;
-    let folder = dir.folder(convergence.environment)?;
-    let _held = lock(&folder, printer)?;
-    let wanted = wanted(folder.path(), &Texts::new(), convergence.environment, printer)?;
-    let connection = engine.connect(convergence.environment).await.map_err(docker_failure)?;
     match convergence.run(&connection, &wanted).await {
         Ok(Converged::Already) => say(printer, "unchanged", &[], "everything runs already, as the files say"),
         Ok(Converged::Done(services)) => {
             say(printer, "healthy", &services, &format!("healthy: {}", services.join(", ")));
         }
-        Err(unconverged) if convergence.rollback && unconverged.taken_back => {
+        Err(unconverged) if manner.rollback && unconverged.taken_back => {
             return Err(unconverged.failure.hint("the old containers are back"));
         }
         Err(unconverged) => return Err(unconverged.failure),
@@ -123,11 +130,11 @@ fn say(printer: Printer, stack: &str, services: &[String], text: &str) {
 /// # Errors
 /// When the engine does not do it.
 pub async fn stop(args: &StopArgs, environment: &Environment, printer: Printer) -> Result<Exit, Failure> {
-    let folder = args.dir.folder(environment)?;
+    let folder = args.place.dir.folder(environment)?;
     let _held = lock(&folder, printer)?;
-    let wanted = wanted(folder.path(), &Texts::new(), environment, printer)?;
+    let wanted = wanted(folder.path(), &Texts::new(), environment, printer.quietly())?;
     let chosen = wanted.chosen(&args.services).map_err(docker_failure)?;
-    let connection = args.engine.connect(environment).await.map_err(docker_failure)?;
+    let connection = args.place.engine.connect(environment).await.map_err(docker_failure)?;
     let stopped = halt(&connection, &wanted, &chosen, printer).await?;
     let text = if stopped.is_empty() { "nothing runs".to_owned() } else { format!("stopped: {}", stopped.join(", ")) };
     say(printer, "stopped", &stopped, &text);
@@ -155,33 +162,4 @@ pub(super) async fn halt(
     progress.finish();
     stopped.dedup();
     Ok(stopped)
-}
-
-/// Stops services and starts them again as the files say, then waits until they are healthy.
-///
-/// # Errors
-/// When the engine does not do it, or they do not become healthy.
-pub async fn restart(args: &RestartArgs, environment: &Environment, printer: Printer) -> Result<Exit, Failure> {
-    let folder = args.dir.folder(environment)?;
-    let _held = lock(&folder, printer)?;
-    let wanted = wanted(folder.path(), &Texts::new(), environment, printer)?;
-    let chosen = wanted.chosen(&args.services).map_err(docker_failure)?;
-    let connection = args.engine.connect(environment).await.map_err(docker_failure)?;
-    halt(&connection, &wanted, &chosen, printer).await?;
-    let convergence = Convergence {
-        environment,
-        printer,
-        limit: args.timeout.limit(),
-        rollback: false,
-        pull_anew: false,
-        anew: Vec::new(),
-    };
-    match convergence.run(&connection, &wanted).await {
-        Ok(Converged::Already) => say(printer, "unchanged", &[], "everything runs already, as the files say"),
-        Ok(Converged::Done(services)) => {
-            say(printer, "healthy", &services, &format!("healthy: {}", services.join(", ")));
-        }
-        Err(unconverged) => return Err(unconverged.failure),
-    }
-    Ok(Exit::Ok)
 }

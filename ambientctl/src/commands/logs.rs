@@ -1,6 +1,6 @@
 //! `ambientctl logs`: what the services say.
 
-use super::place::{Dir, Engine, docker_failure};
+use super::place::{Place, docker_failure};
 use super::stack::{Texts, wanted};
 use crate::docker::{FoundContainer, LogWishes, Tail, containers_of, follow};
 use crate::environment::Environment;
@@ -22,9 +22,7 @@ pub struct Args {
     #[arg(long, short)]
     timestamps: bool,
     #[command(flatten)]
-    dir: Dir,
-    #[command(flatten)]
-    engine: Engine,
+    place: Place,
 }
 
 fn tail(word: &str) -> Result<Tail, String> {
@@ -39,10 +37,10 @@ fn tail(word: &str) -> Result<Tail, String> {
 /// # Errors
 /// When the files give no stack, a service is not part of it, or the engine does not answer.
 pub async fn run(args: &Args, environment: &Environment, printer: Printer) -> Result<Exit, Failure> {
-    let folder = args.dir.path(environment)?;
-    let wanted = wanted(&folder, &Texts::new(), environment, printer)?;
+    let folder = args.place.dir.path(environment)?;
+    let wanted = wanted(&folder, &Texts::new(), environment, printer.quietly())?;
     let chosen = wanted.chosen(&args.services).map_err(docker_failure)?;
-    let connection = args.engine.connect(environment).await.map_err(docker_failure)?;
+    let connection = args.place.engine.connect(environment).await.map_err(docker_failure)?;
     let all = containers_of(&connection, &wanted.project).await.map_err(docker_failure)?;
     let containers: Vec<FoundContainer> =
         all.into_iter().filter(|container| chosen.contains(&container.service) && !container.one_off).collect();
@@ -55,11 +53,11 @@ pub async fn run(args: &Args, environment: &Environment, printer: Printer) -> Re
     let wishes = LogWishes { follow: args.follow, timestamps: args.timestamps, tail: args.tail };
     let mut print = |service: &str, line: &str| {
         if printer.json {
-            printer.data(&serde_json::json!({ "service": service, "line": line }).to_string());
+            printer.line(&serde_json::json!({ "service": service, "line": line }).to_string())
         } else if is_several {
-            printer.data(&format!("{service:<width$} | {line}"));
+            printer.line(&format!("{service:<width$} | {line}"))
         } else {
-            printer.data(line);
+            printer.line(line)
         }
     };
     tokio::select! {

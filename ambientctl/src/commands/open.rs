@@ -34,7 +34,7 @@ const OPENERS: [&str; 3] =
 /// When the files give no stack or the engine publishes no port.
 pub fn run(args: &Args, environment: &Environment, printer: Printer) -> Result<Exit, Failure> {
     let folder = args.dir.path(environment)?;
-    let wanted = wanted(&folder, &Texts::new(), environment, printer)?;
+    let wanted = wanted(&folder, &Texts::new(), environment, printer.quietly())?;
     let url = address(&wanted).ok_or_else(|| {
         Failure::new(Exit::Unhealthy, OpenError::NoAddress)
             .hint("see `ports` of the service `engine`: `ambientctl config render`")

@@ -32,6 +32,24 @@ pub(super) struct Timeout {
     timeout: u64,
 }
 
+/// Which installation, on which Docker engine.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(super) struct Place {
+    #[command(flatten)]
+    pub(super) dir: Dir,
+    #[command(flatten)]
+    pub(super) engine: Engine,
+}
+
+/// The same, and how long it may take until everything there is healthy.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct TimedPlace {
+    #[command(flatten)]
+    pub(super) timeout: Timeout,
+    #[command(flatten)]
+    pub(super) place: Place,
+}
+
 #[derive(Debug, thiserror::Error)]
 enum PlaceError {
     #[error("there is no home folder in the environment, so `~/.ambient` cannot be found")]
@@ -62,7 +80,7 @@ impl Engine {
     /// # Errors
     /// In three different words when there is none, when it refuses, and when it is silent.
     pub(super) async fn connect(&self, environment: &Environment) -> Result<Connection, DockerError> {
-        Connection::open(&addresses(self.docker.as_deref(), environment)?).await
+        Connection::open(&addresses(self.docker.as_deref(), environment)?, environment).await
     }
 }
 
@@ -128,7 +146,17 @@ pub(super) fn docker_failure(error: DockerError) -> Failure {
             Exit::Unreachable,
             "start it: `sudo systemctl start docker`, or Docker Desktop".to_owned(),
         ),
-        DockerError::Address { .. } => (Exit::Usage, "`ssh` and TLS need a tunnel to a local socket".to_owned()),
+        DockerError::Address { .. } => {
+            (Exit::Usage, "`docker context ls` shows addresses that work on this machine".to_owned())
+        }
+        DockerError::Tls { .. } => (
+            Exit::Unreachable,
+            "`DOCKER_TLS_VERIFY=1` with `DOCKER_CERT_PATH` naming the folder of `ca.pem`, `cert.pem` and `key.pem`".to_owned(),
+        ),
+        DockerError::Ssh { address, .. } => (
+            Exit::Unreachable,
+            format!("`docker --host {address} version` has to work, without a password: `ssh-add`, or a key in `~/.ssh/config`"),
+        ),
         DockerError::Context { .. } => (Exit::Usage, "`docker context ls` lists them; `docker context use default` goes back".to_owned()),
         DockerError::Compose(_) => (Exit::Usage, "`ambientctl config render` shows what the files say".to_owned()),
         DockerError::NotApplied { .. } => (

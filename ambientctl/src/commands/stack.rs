@@ -10,7 +10,7 @@ use secrecy::SecretString;
 use super::config::is_secret;
 use super::place::docker_failure;
 use crate::compose::{ComposeError, Loaded, Loader};
-use crate::docker::{Connection, DockerError, Found, Journal, Patience, Wanted, apply, look, pull};
+use crate::docker::{Connection, DockerError, Found, Journal, Patience, Wanted, apply, check_ports, look, pull};
 use crate::environment::Environment;
 use crate::output::{Exit, Failure, Printer, Progress};
 use crate::plan::{Plan, Verdict};
@@ -29,8 +29,6 @@ pub(super) struct Convergence<'a> {
     pub(super) rollback: bool,
     /// Whether images that are there are pulled anew.
     pub(super) pull_anew: bool,
-    /// Services whose containers are made anew in any case.
-    pub(super) anew: Vec<String>,
 }
 
 /// How it went.
@@ -93,13 +91,14 @@ impl Convergence<'_> {
         let mut found = look(connection, wanted).await.map_err(untouched)?;
         let lacks_images = wanted.services.iter().any(|service| !found.images.contains_key(&service.image));
         if lacks_images || self.pull_anew {
+            // Nobody should wait for a download to learn this.
+            check_ports(connection, wanted, &found).await.map_err(untouched)?;
             let pulled = pull(connection, wanted, self.pull_anew, self.environment, &progress).await;
             progress.finish();
             pulled.map_err(untouched)?;
             found = look(connection, wanted).await.map_err(untouched)?;
         }
-        let mut plan = Plan::make(wanted, &found).map_err(untouched)?;
-        plan.recreate(&self.anew);
+        let plan = Plan::make(wanted, &found).map_err(untouched)?;
         for warning in &plan.warnings {
             self.printer.warning(warning);
         }

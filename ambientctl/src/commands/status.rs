@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::place::{Dir, Engine, docker_failure};
+use super::place::{Place, docker_failure};
 use super::stack::{Texts, wanted};
 use crate::docker::{FoundContainer, look};
 use crate::environment::Environment;
@@ -13,9 +13,7 @@ use crate::plan::{Plan, Verdict};
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    dir: Dir,
-    #[command(flatten)]
-    engine: Engine,
+    place: Place,
 }
 
 struct Row {
@@ -44,9 +42,9 @@ impl Row {
 /// # Errors
 /// When the files give no stack or the engine does not answer. A service that is not well is no error, but exit code 1.
 pub async fn run(args: &Args, environment: &Environment, printer: Printer) -> Result<Exit, Failure> {
-    let folder = args.dir.path(environment)?;
-    let wanted = wanted(&folder, &Texts::new(), environment, printer)?;
-    let connection = args.engine.connect(environment).await.map_err(docker_failure)?;
+    let folder = args.place.dir.path(environment)?;
+    let wanted = wanted(&folder, &Texts::new(), environment, printer.quietly())?;
+    let connection = args.place.engine.connect(environment).await.map_err(docker_failure)?;
     let found = look(&connection, &wanted).await.map_err(docker_failure)?;
     let plan = Plan::make(&wanted, &found).map_err(docker_failure)?;
     let rows: Vec<Row> = plan
@@ -59,6 +57,7 @@ pub async fn run(args: &Args, environment: &Environment, printer: Printer) -> Re
                 Verdict::Keep => None,
                 Verdict::Create => Some("not created".to_owned()),
                 Verdict::Start => Some("stopped".to_owned()),
+                Verdict::Restart(other) => Some(format!("to be started again with `{other}`")),
                 Verdict::Recreate(reasons) => {
                     Some(reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
                 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::lifecycle::halt;
-use super::place::{Dir, Engine, docker_failure, lock};
+use super::place::{Place, docker_failure, lock};
 use super::stack::{Texts, wanted};
 use crate::docker::{containers_of, networks_of, remove, remove_network, remove_volume, volumes_of};
 use crate::environment::Environment;
@@ -26,9 +26,7 @@ pub struct Args {
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
-    dir: Dir,
-    #[command(flatten)]
-    engine: Engine,
+    place: Place,
 }
 
 /// What an installation consists of.
@@ -62,14 +60,14 @@ enum UninstallError {
 /// # Errors
 /// When it is not confirmed, the engine does not answer, or something cannot be removed.
 pub async fn run(args: &Args, environment: &Environment, printer: Printer) -> Result<Exit, Failure> {
-    let folder = args.dir.folder(environment)?;
+    let folder = args.place.dir.folder(environment)?;
     let held = lock(&folder, printer)?;
-    let wanted = wanted(folder.path(), &Texts::new(), environment, Printer { quiet: true, ..printer })?;
+    let wanted = wanted(folder.path(), &Texts::new(), environment, printer.quietly())?;
     if wanted.service("engine").is_none() {
         return Err(Failure::new(Exit::Usage, UninstallError::Stranger(folder.path().to_owned()))
             .hint("name the installation's folder with `--dir DIR`"));
     }
-    let connection = args.engine.connect(environment).await.map_err(docker_failure)?;
+    let connection = args.place.engine.connect(environment).await.map_err(docker_failure)?;
     let containers = containers_of(&connection, &wanted.project).await.map_err(docker_failure)?;
     let networks = networks_of(&connection, &wanted.project).await.map_err(docker_failure)?;
     let volumes = volumes_of(&connection, &wanted.project).await.map_err(docker_failure)?;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map as JsonMap, Value};
 
 use super::canonical::canonical;
@@ -53,6 +54,8 @@ pub struct Project {
     files: Vec<PathBuf>,
     root: Node,
     interpolated: bool,
+    /// Values of the variables that secrets and configs name.
+    granted: BTreeMap<String, SecretString>,
 }
 
 /// What counts in the place of files when nobody says so.
@@ -123,8 +126,17 @@ impl Loader<'_> {
             finish(&mut root).map_err(ComposeError::Inconsistent)?;
             model(&root, Form::Json).map_err(located)?;
         }
-        Ok(Loaded { project: Project { name, folder, files, root, interpolated: self.interpolate }, warnings })
+        let granted = granted(&root, &variables);
+        let project = Project { name, folder, files, root, interpolated: self.interpolate, granted };
+        Ok(Loaded { project, warnings })
     }
+}
+
+/// The variables that secrets and configs name, as far as they are set.
+fn granted(root: &Node, variables: &Variables) -> BTreeMap<String, SecretString> {
+    let sections = ["secrets", "configs"].into_iter().filter_map(|section| root.get(section)?.as_map());
+    let names = sections.flat_map(|entries| entries.values()).filter_map(|entry| entry.get("environment")?.as_text());
+    names.filter_map(|name| Some((name.to_owned(), variables.get(name)?.to_owned().into()))).collect()
 }
 
 fn at(files: &[PathBuf], mistake: Mistake) -> ComposeError {
@@ -250,6 +262,11 @@ impl Project {
     /// Its files in the order in which they are merged.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
+    }
+
+    /// The value of a variable that a secret or a config names.
+    pub fn granted(&self, variable: &str) -> Option<&str> {
+        self.granted.get(variable).map(ExposeSecret::expose_secret)
     }
 
     /// The names of its services.

@@ -18,10 +18,12 @@ const USUAL: &str = "/var/run/docker.sock";
 /// An engine's address, and who named it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// `unix:///path` or `tcp://host:port`.
+    /// `unix:///path`, `tcp://host:port` or `ssh://user@host:port`.
     pub url: String,
     /// Who named it.
     pub origin: Origin,
+    /// The folder of `ca.pem`, `cert.pem` and `key.pem`, for a `tcp://` address with TLS.
+    pub tls: Option<PathBuf>,
 }
 
 /// Who named an address.
@@ -56,21 +58,22 @@ impl fmt::Display for Origin {
 /// # Errors
 /// When a context is named that is not there.
 pub fn addresses(flag: Option<&str>, environment: &Environment) -> Result<Vec<Address>, DockerError> {
-    if let Some(url) = flag {
-        return Ok(vec![Address { url: url.to_owned(), origin: Origin::Flag }]);
-    }
     let set = |name| environment.variable(name).filter(|value| !value.is_empty());
-    if let Some(url) = set("DOCKER_HOST") {
-        return Ok(vec![Address { url, origin: Origin::Variable }]);
-    }
     let home = set("HOME").map(PathBuf::from);
     let config = set("DOCKER_CONFIG").map(PathBuf::from).or_else(|| Some(home.as_ref()?.join(".docker")));
+    let named = flag.map(|url| (url.to_owned(), Origin::Flag));
+    if let Some((url, origin)) = named.or_else(|| Some((set("DOCKER_HOST")?, Origin::Variable))) {
+        let certificates = || set("DOCKER_CERT_PATH").map(PathBuf::from).or_else(|| config.clone());
+        let is_wanted = set("DOCKER_TLS_VERIFY").is_some() || url.starts_with("https://");
+        let tls = if is_wanted { certificates() } else { None };
+        return Ok(vec![Address { url, origin, tls }]);
+    }
     if let Some(config) = config {
         let named = set("DOCKER_CONTEXT").map(|name| (name, "`DOCKER_CONTEXT`"));
         let current = || current_context(&config).map(|name| (name, "`currentContext` of the docker configuration"));
         if let Some((name, origin)) = named.or_else(current).filter(|(name, _)| name != "default") {
-            let url = context(&config, &name, origin)?;
-            return Ok(vec![Address { url, origin: Origin::Context(name) }]);
+            let (url, tls) = context(&config, &name, origin)?;
+            return Ok(vec![Address { url, origin: Origin::Context(name), tls }]);
         }
     }
     let runtime = set("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -83,15 +86,20 @@ fn current_context(config: &Path) -> Option<String> {
     value["currentContext"].as_str().filter(|name| !name.is_empty()).map(str::to_owned)
 }
 
-/// The address that a context holds. Its folder is named by the hash of its name.
-fn context(config: &Path, name: &str, origin: &'static str) -> Result<String, DockerError> {
+/// The address that a context holds, and the folder of its certificates. Its folders are named by the hash of its name.
+fn context(config: &Path, name: &str, origin: &'static str) -> Result<(String, Option<PathBuf>), DockerError> {
     let hash = sha256(name);
-    let path = config.join("contexts/meta").join(hash).join("meta.json");
+    let path = config.join("contexts/meta").join(&hash).join("meta.json");
     let wrong = |problem| DockerError::Context { name: name.to_owned(), origin, problem, path: path.clone() };
     let text = std::fs::read_to_string(&path).map_err(|_unreadable| wrong("is not there or cannot be read"))?;
     let value: Value = serde_json::from_str(&text).map_err(|_broken| wrong("is no JSON"))?;
     let host = value["Endpoints"]["docker"]["Host"].as_str().filter(|host| !host.is_empty());
-    host.map(str::to_owned).ok_or_else(|| wrong("names no docker engine"))
+    let host = host.map(str::to_owned).ok_or_else(|| wrong("names no docker engine"))?;
+    if value["Endpoints"]["docker"]["SkipTLSVerify"] == true {
+        return Err(wrong("wants TLS that is not verified, which protects from nobody"));
+    }
+    let tls = config.join("contexts/tls").join(hash).join("docker");
+    Ok((host, tls.is_dir().then_some(tls)))
 }
 
 fn known(home: Option<&Path>, runtime: Option<&Path>, user: u32) -> Vec<Address> {
@@ -119,7 +127,7 @@ fn known(home: Option<&Path>, runtime: Option<&Path>, user: u32) -> Vec<Address>
     for (path, origin) in places {
         let url = format!("unix://{}", path.display());
         if addresses.iter().all(|known| known.url != url) {
-            addresses.push(Address { url, origin });
+            addresses.push(Address { url, origin, tls: None });
         }
     }
     addresses
@@ -165,6 +173,23 @@ mod tests {
         assert_eq!(found(None, &[("HOME", home)]), one("unix:///c.sock", context));
         assert_eq!(found(None, &[("HOME", home), ("DOCKER_HOST", "")]), one("unix:///c.sock", context));
         assert_eq!(found(None, &[("HOME", home), ("DOCKER_CONTEXT", "default")])[0].1, "the usual place");
+    }
+
+    #[test]
+    fn certificates_are_where_the_docker_command_has_them() {
+        let home = configuration("colima").unwrap();
+        let tls = |variables: &[(&str, &str)]| addresses(None, &environment(variables)).unwrap()[0].tls.clone();
+        let named = home.path().to_str().unwrap();
+        let host = ("DOCKER_HOST", "tcp://h:2376");
+        assert_eq!(tls(&[host]), None);
+        assert_eq!(tls(&[host, ("DOCKER_TLS_VERIFY", "1"), ("DOCKER_CERT_PATH", "/c")]), Some("/c".into()));
+        assert_eq!(tls(&[host, ("DOCKER_TLS_VERIFY", "1"), ("HOME", named)]), Some(home.path().join(".docker")));
+        assert_eq!(tls(&[("DOCKER_HOST", "https://h"), ("HOME", named)]), Some(home.path().join(".docker")));
+        assert_eq!(tls(&[("HOME", named)]), None);
+        let folder = "contexts/tls/f24fd3749c1368328e2b149bec149cb6795619f244c5b584e844961215dadd16/docker";
+        let folder = home.path().join(".docker").join(folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        assert_eq!(tls(&[("HOME", named)]), Some(folder));
     }
 
     #[test]

@@ -4,20 +4,23 @@
 //! until then [`Journal::take_back`] brings it back as it was. Nothing that runs is stopped before what it waits for is
 //! there. A run that is cut off anywhere leaves containers that the next plan recognises: it removes or takes up each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bollard::models::NetworkConnectRequest;
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder, RenameContainerOptionsBuilder,
-    StopContainerOptionsBuilder,
+    StopContainerOptionsBuilder, UploadToContainerOptionsBuilder,
 };
 use futures::future::join_all;
 
-use super::body::{Predecessor, body, seconds};
+use super::body::{Predecessor, Surroundings, body, seconds};
 use super::error::is_absent;
-use super::{Condition, Connection, DockerError, Found, FoundContainer, Patience, Wanted, WantedService, ports, wait};
+use super::grants;
+use super::{
+    Condition, Connection, Dependency, DockerError, Found, FoundContainer, Patience, Wanted, WantedService, ports, wait,
+};
 use crate::output::Progress;
 use crate::plan::{Plan, Step, Verdict};
 
@@ -37,8 +40,8 @@ enum Done {
     Made { id: String },
     /// A container that stood still was started.
     Started { id: String },
-    /// A container was stopped.
-    Stopped { id: String, service: String },
+    /// A container was stopped. `place` is that of its service in the order of the dependencies.
+    Stopped { id: String, service: String, place: usize },
     /// A container was renamed.
     Renamed { id: String, from: String },
     /// A container was set aside for another one.
@@ -57,6 +60,8 @@ struct Run<'a> {
     containers: Mutex<BTreeMap<String, String>>,
     /// The engine gives out ports one start at a time.
     start: tokio::sync::Mutex<()>,
+    /// Ids of the containers that were stopped. Held while one stops, so that nobody goes on before it has.
+    stopped: tokio::sync::Mutex<BTreeSet<String>>,
 }
 
 /// Does what the plan says and waits until every service that it touches is well.
@@ -79,6 +84,7 @@ pub async fn apply(
         journal,
         containers: Mutex::default(),
         start: tokio::sync::Mutex::default(),
+        stopped: tokio::sync::Mutex::default(),
     };
     run.all(plan).await
 }
@@ -86,7 +92,7 @@ pub async fn apply(
 impl Run<'_> {
     async fn all(&self, plan: &Plan) -> Result<(), DockerError> {
         if plan.steps.iter().any(|step| step.verdict != Verdict::Keep) {
-            ports::check(self.connection, self.wanted, self.found).await?;
+            ports::check_ports(self.connection, self.wanted, self.found).await?;
         }
         self.networks_and_volumes(plan).await?;
         for step in &plan.steps {
@@ -98,7 +104,7 @@ impl Run<'_> {
         for level in levels(self.wanted) {
             let steps = level.iter().filter_map(|name| plan.steps.iter().find(|step| step.service == *name));
             // All are seen to their end before the first failure counts, so that what was done is known.
-            let results = join_all(steps.map(|step| self.step(step))).await;
+            let results = join_all(steps.map(|step| self.step(step, plan))).await;
             results.into_iter().collect::<Result<Vec<()>, DockerError>>()?;
         }
         let targets: Vec<(String, String, Condition)> = {
@@ -117,7 +123,7 @@ impl Run<'_> {
     /// What a service has to become: its end, where another one waits for that.
     fn awaited(&self, service: &str) -> Condition {
         let all = self.wanted.services.iter().flat_map(|other| &other.depends_on);
-        let mut conditions = all.filter(|(name, _, _)| name == service).map(|(_, condition, _)| *condition);
+        let mut conditions = all.filter(|other| other.service == service).map(|other| other.condition);
         if conditions.any(|condition| condition == Condition::Completed) {
             Condition::Completed
         } else {
@@ -153,7 +159,7 @@ impl Run<'_> {
         self.containers.lock().unwrap_or_else(PoisonError::into_inner).insert(service.to_owned(), id.to_owned());
     }
 
-    async fn step(&self, step: &Step) -> Result<(), DockerError> {
+    async fn step(&self, step: &Step, plan: &Plan) -> Result<(), DockerError> {
         let service = self.wanted.service(&step.service).expect("a plan has the services that are wanted");
         match (&step.verdict, &step.container) {
             (Verdict::Keep, Some(container)) => {
@@ -168,8 +174,17 @@ impl Run<'_> {
                 self.did(Done::Started { id: container.id.clone() });
                 Ok(())
             }
-            (Verdict::Recreate(_), Some(old)) => self.replace(service, old).await,
-            (Verdict::Create | Verdict::Keep | Verdict::Start | Verdict::Recreate(_), _) => {
+            (Verdict::Restart(_), Some(container)) => {
+                self.has(&service.name, &container.id);
+                self.in_its_place(service, container).await?;
+                self.stop_once(service, container).await?;
+                self.dependencies(service).await?;
+                self.start(service, &container.id).await?;
+                self.did(Done::Started { id: container.id.clone() });
+                Ok(())
+            }
+            (Verdict::Recreate(_), Some(old)) => self.replace(service, old, plan).await,
+            (Verdict::Create | Verdict::Keep | Verdict::Start | Verdict::Restart(_) | Verdict::Recreate(_), _) => {
                 let id = self.create(service, &service.container, &Predecessor::default()).await?;
                 self.dependencies(service).await?;
                 self.start(service, &id).await
@@ -185,7 +200,7 @@ impl Run<'_> {
         self.rename(&container.id, &container.name, &service.container).await
     }
 
-    async fn replace(&self, service: &WantedService, old: &FoundContainer) -> Result<(), DockerError> {
+    async fn replace(&self, service: &WantedService, old: &FoundContainer, plan: &Plan) -> Result<(), DockerError> {
         let short = &old.id[..SHORT_ID.min(old.id.len())];
         let own: Vec<&str> = service.volumes().collect();
         let predecessor = Predecessor {
@@ -199,15 +214,38 @@ impl Run<'_> {
         };
         let new = self.create(service, &format!("{short}_{}", service.container), &predecessor).await?;
         self.dependencies(service).await?;
-        if old.state.is_up() {
-            self.progress.say(&service.name, "stopping the old container");
-            self.did(Done::Stopped { id: old.id.clone(), service: service.name.clone() });
-            stop(self.connection, &old.id, &service.name, service.grace).await?;
-        }
+        self.stop_those_that_start_with(service, plan).await?;
+        self.stop_once(service, old).await?;
         self.rename(&old.id, &old.name, &format!("{short}_{}_before", service.container)).await?;
         self.did(Done::Aside { id: old.id.clone() });
         self.rename(&new, &format!("{short}_{}", service.container), &service.container).await?;
         self.start(service, &new).await
+    }
+
+    /// Stops what has to be started again when this service's container is made anew.
+    async fn stop_those_that_start_with(&self, service: &WantedService, plan: &Plan) -> Result<(), DockerError> {
+        for other in self.wanted.services.iter().rev() {
+            let does = |dependency: &Dependency| dependency.restarts && dependency.service == service.name;
+            let step = plan.steps.iter().find(|step| step.service == other.name);
+            if let Some(container) = step.and_then(|step| step.container.as_ref())
+                && other.depends_on.iter().any(does)
+            {
+                self.stop_once(other, container).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops a container that runs, unless that was done already.
+    async fn stop_once(&self, service: &WantedService, container: &FoundContainer) -> Result<(), DockerError> {
+        let mut stopped = self.stopped.lock().await;
+        if !container.state.is_up() || !stopped.insert(container.id.clone()) {
+            return Ok(());
+        }
+        self.progress.say(&service.name, "stopping the old container");
+        let place = self.wanted.services.iter().position(|other| other.name == service.name).unwrap_or_default();
+        self.did(Done::Stopped { id: container.id.clone(), service: service.name.clone(), place });
+        stop(self.connection, &container.id, &service.name, service.grace).await
     }
 
     /// Whether a volume is one that the files name, though not for this service any more.
@@ -224,10 +262,26 @@ impl Run<'_> {
         predecessor: &Predecessor,
     ) -> Result<String, DockerError> {
         self.progress.say(&service.name, "creating");
-        let image = self.found.images.get(&service.image).cloned().unwrap_or_default();
-        let at_once = self.connection.creates_with_all_networks();
-        let made = body(self.wanted, service, &image, predecessor, at_once)?;
-        let options = CreateContainerOptionsBuilder::default().name(name).build();
+        let made = {
+            let containers = self.containers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let around = Surroundings {
+                image_id: self.found.images.get(&service.image).map_or("", String::as_str),
+                containers: &containers,
+                predecessor,
+                all_networks_at_once: self.connection.creates_with_all_networks(),
+            };
+            body(self.wanted, service, around)?
+        };
+        let archive = grants::archive(&service.granted).map_err(|path| DockerError::Value {
+            service: service.name.clone(),
+            key: "secrets".to_owned(),
+            problem: format!("has a target that is too long: `{path}`"),
+        })?;
+        let mut options = CreateContainerOptionsBuilder::default().name(name);
+        if let Some(platform) = service.platform() {
+            options = options.platform(platform);
+        }
+        let options = options.build();
         let created = self
             .connection
             .docker
@@ -236,6 +290,14 @@ impl Run<'_> {
             .map_err(DockerError::call(format!("create the container `{name}`")))?;
         self.did(Done::Made { id: created.id.clone() });
         self.has(&service.name, &created.id);
+        if let Some(archive) = archive {
+            let options = UploadToContainerOptionsBuilder::default().path("/").build();
+            self.connection
+                .docker
+                .upload_to_container(&created.id, Some(options), bollard::body_full(archive.into()))
+                .await
+                .map_err(DockerError::call(format!("put the secrets and configs into `{name}`")))?;
+        }
         for (network, endpoint) in made.later {
             let request = NetworkConnectRequest { container: created.id.clone(), endpoint_config: Some(endpoint) };
             self.connection
@@ -255,14 +317,14 @@ impl Run<'_> {
 
     /// Waits for what a service depends on.
     async fn dependencies(&self, service: &WantedService) -> Result<(), DockerError> {
-        for (name, condition, is_required) in &service.depends_on {
-            let id = self.containers.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        for other in &service.depends_on {
+            let id = self.containers.lock().unwrap_or_else(PoisonError::into_inner).get(&other.service).cloned();
             let Some(id) = id else { continue };
             // Not said of the dependency: it says so itself in the end.
-            let target = [(name.clone(), id, *condition)];
+            let target = [(other.service.clone(), id, other.condition)];
             match wait(self.connection, &target, self.patience, self.progress).await {
                 Ok(()) => {}
-                Err(_unwell) if !is_required => {}
+                Err(_unwell) if !other.is_required => {}
                 Err(error) => return Err(error),
             }
         }
@@ -299,7 +361,7 @@ fn levels(wanted: &Wanted) -> Vec<Vec<&str>> {
         let own = service
             .depends_on
             .iter()
-            .filter_map(|(name, _, _)| depth.get(name.as_str()))
+            .filter_map(|other| depth.get(other.service.as_str()))
             .max()
             .map_or(0, |deepest| deepest + 1);
         depth.insert(&service.name, own);
@@ -363,16 +425,21 @@ impl Journal {
                 tried(rename(connection, id, from).await);
             }
         }
-        // In the order in which they were stopped: dependencies stand first.
+        // Dependencies first.
+        let mut stopped: Vec<(usize, &str, &str)> = Vec::new();
         for done in &all {
-            if let Done::Stopped { id, service } = done {
-                progress.say(service, "starting the old container");
-                let started = connection.docker.start_container(id, None).await;
-                if started.is_ok() {
-                    progress.say(service, "the old container runs again");
-                }
-                tried(started.map_err(DockerError::call(format!("start the old container of `{service}`"))));
+            if let Done::Stopped { id, service, place } = done {
+                stopped.push((*place, id, service));
             }
+        }
+        stopped.sort_unstable();
+        for (_, id, service) in stopped {
+            progress.say(service, "starting the old container");
+            let started = connection.docker.start_container(id, None).await;
+            if started.is_ok() {
+                progress.say(service, "the old container runs again");
+            }
+            tried(started.map_err(DockerError::call(format!("start the old container of `{service}`"))));
         }
         first_failure.map_or(Ok(()), Err)
     }

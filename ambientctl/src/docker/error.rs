@@ -32,9 +32,26 @@ pub enum DockerError {
         #[source]
         source: Option<io::Error>,
     },
+    /// An engine over TLS that does not trust us, or that we do not trust.
+    #[error("docker does not speak TLS with us at `{address}`: {problem}")]
+    Tls {
+        /// Where.
+        address: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Another machine that ssh does not get to, or that has no docker.
+    #[error("docker is silent: ssh does not reach it at `{address}`")]
+    Ssh {
+        /// Where.
+        address: String,
+        /// What ssh says.
+        #[source]
+        source: io::Error,
+    },
     /// An address of a kind that we do not speak.
     #[error(
-        "`{address}` (from {origin}) cannot be used: ambientctl speaks to `unix://` sockets and to `tcp://` without TLS"
+        "`{address}` (from {origin}) cannot be used: addresses look like `unix:///PATH`, `tcp://HOST:PORT` or `ssh://USER@HOST:PORT`"
     )]
     Address {
         /// The address.

@@ -8,7 +8,7 @@ use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOption
 use futures::future::{join_all, try_join_all};
 
 use super::error::is_absent;
-use super::{Connection, DockerError, LABEL, Wanted};
+use super::{Connection, DockerError, GRANTED, LABEL, Wanted};
 
 /// What is there.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +42,8 @@ pub struct FoundContainer {
     pub status: String,
     /// The hash that it was made with.
     pub hash: Option<String>,
+    /// The hash of the secrets and configs that were put into it.
+    pub granted: Option<String>,
     /// The id of the image that it was made from, by its label.
     pub image: Option<String>,
     /// The name of that image.
@@ -177,6 +179,7 @@ fn container(summary: ContainerSummary) -> FoundContainer {
         },
         status: summary.status.unwrap_or_default(),
         hash: label("config-hash"),
+        granted: labels.get(GRANTED).cloned(),
         image: label("image"),
         image_name: summary.image.unwrap_or_default(),
         networks: networks

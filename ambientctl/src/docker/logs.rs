@@ -39,13 +39,13 @@ fn options(wishes: LogWishes) -> LogsOptions {
         .build()
 }
 
-/// Gives every line of several containers to `line`, with its service, as they come. A container whose log cannot be read
-/// says so in its place.
+/// Gives every line of several containers to `line`, with its service, as they come, until that says that nobody reads any
+/// more. A container whose log cannot be read says so in its place.
 pub async fn follow(
     connection: &Connection,
     containers: &[FoundContainer],
     wishes: LogWishes,
-    line: &mut dyn FnMut(&str, &str),
+    line: &mut dyn FnMut(&str, &str) -> bool,
 ) {
     let mut all = SelectAll::new();
     for (index, container) in containers.iter().enumerate() {
@@ -60,10 +60,14 @@ pub async fn follow(
                 unfinished[index].extend_from_slice(&output.into_bytes());
                 while let Some(end) = unfinished[index].iter().position(|byte| *byte == b'\n') {
                     let whole: Vec<u8> = unfinished[index].drain(..=end).collect();
-                    line(service, String::from_utf8_lossy(&whole).trim_end_matches(['\n', '\r']));
+                    if !line(service, String::from_utf8_lossy(&whole).trim_end_matches(['\n', '\r'])) {
+                        return;
+                    }
                 }
             }
-            Err(error) => line(service, &format!("(its log cannot be read: {error})")),
+            Err(error) => {
+                line(service, &format!("(its log cannot be read: {error})"));
+            }
         }
     }
     for (container, rest) in containers.iter().zip(unfinished) {
@@ -78,6 +82,10 @@ pub async fn last_lines(connection: &Connection, id: &str, count: usize) -> Vec<
     let wishes = LogWishes { follow: false, timestamps: false, tail: Tail::Lines(count) };
     let container = FoundContainer { id: id.to_owned(), ..FoundContainer::default() };
     let mut lines = Vec::new();
-    follow(connection, std::slice::from_ref(&container), wishes, &mut |_, line| lines.push(line.to_owned())).await;
+    follow(connection, std::slice::from_ref(&container), wishes, &mut |_, line| {
+        lines.push(line.to_owned());
+        true
+    })
+    .await;
     lines
 }

@@ -10,12 +10,16 @@ mod address;
 mod apply;
 mod body;
 mod connection;
+mod credentials;
 mod error;
 mod found;
+mod grants;
 mod logs;
 mod ports;
 mod pull;
+mod resources;
 mod service;
+mod ssh;
 mod things;
 mod wait;
 mod wanted;
@@ -26,11 +30,16 @@ pub use connection::Connection;
 pub use error::DockerError;
 pub use found::{Found, FoundContainer, FoundNetwork, State, containers_of, look};
 pub use logs::{LogWishes, Tail, follow, last_lines};
+pub use ports::check_ports;
 pub(crate) use ports::is_taken;
 pub use pull::pull;
+pub use resources::{WantedNetwork, WantedVolume};
 pub use things::{networks_of, remove_network, remove_volume, volume_exists, volumes_of};
 pub use wait::{Patience, wait};
-pub use wanted::{Condition, PullPolicy, Wanted, WantedNetwork, WantedService, WantedVolume};
+pub use wanted::{Condition, Dependency, Hashes, PullPolicy, Wanted, WantedService};
 
 /// What every label of Docker Compose begins with.
 pub(crate) const LABEL: &str = "com.docker.compose.";
+
+/// The label by which a container tells which secrets and configs were put into it.
+pub(crate) const GRANTED: &str = "ambient.granted-hash";

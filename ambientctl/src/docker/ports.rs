@@ -12,7 +12,7 @@ use super::{Connection, DockerError, Found, LABEL, Wanted, WantedService};
 ///
 /// # Errors
 /// [`DockerError::Port`] with who has it.
-pub(super) async fn check(connection: &Connection, wanted: &Wanted, found: &Found) -> Result<(), DockerError> {
+pub async fn check_ports(connection: &Connection, wanted: &Wanted, found: &Found) -> Result<(), DockerError> {
     let others = others(connection, &wanted.project).await?;
     for service in &wanted.services {
         for (host, published, protocol) in service.published() {
@@ -146,6 +146,10 @@ mod tests {
         assert!(!is_taken("127.0.0.2", port));
         drop(listener);
         assert!(!is_taken("127.0.0.1", port));
+        let listener = TcpListener::bind("[::1]:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert!(is_taken("::1", port) && is_taken("::", port) && is_taken("", port));
+        assert!(!is_taken("127.0.0.1", port) && !is_taken("0.0.0.0", port));
     }
 
     #[test]

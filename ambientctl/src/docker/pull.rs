@@ -1,22 +1,15 @@
 //! Getting images before anything is touched.
 
-use std::path::PathBuf;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use bollard::auth::DockerCredentials;
+use bollard::errors::Error;
 use bollard::query_parameters::CreateImageOptionsBuilder;
 use futures::TryStreamExt;
 use futures::future::try_join_all;
-use serde_json::Value;
 
+use super::credentials::{self, Credentials};
 use super::error::is_absent;
 use super::{Connection, DockerError, PullPolicy, Wanted, WantedService};
 use crate::environment::Environment;
 use crate::output::Progress;
-
-/// Where images without a registry in their name come from.
-const USUAL_REGISTRY: &str = "https://index.docker.io/v1/";
 
 /// Pulls what is missing, and with `anew` also what is there.
 ///
@@ -61,15 +54,26 @@ async fn one(
     }
     let subject = format!("image {}", service.image);
     progress.say(&subject, "pulling");
-    let options = CreateImageOptionsBuilder::default().from_image(&with_tag(&service.image)).build();
-    let mut steps = connection.docker.create_image(Some(options), None, credentials(&service.image, environment));
+    let mut options = CreateImageOptionsBuilder::default().from_image(&with_tag(&service.image));
+    if let Some(platform) = service.platform() {
+        options = options.platform(platform);
+    }
+    let Credentials { found, trouble } = credentials::of(&service.image, environment).await;
+    // A registry that wants none does not mind that there are none; only a refusal makes the trouble worth a word.
+    let failed = |problem: String| {
+        failed(match &trouble {
+            Some(trouble) => format!("{problem}; {trouble}"),
+            None => problem,
+        })
+    };
+    let mut steps = connection.docker.create_image(Some(options.build()), None, found);
     loop {
         let step = match steps.try_next().await {
             Ok(Some(step)) => step,
             Ok(None) => break,
             Err(error) => {
                 progress.say(&subject, "not pulled");
-                return Err(failed(error.to_string()));
+                return Err(failed(words(&error)));
             }
         };
         if let Some(problem) = step.error_detail.and_then(|detail| detail.message) {
@@ -85,6 +89,15 @@ async fn one(
     Ok(())
 }
 
+/// The engine's or the registry's own words.
+fn words(error: &Error) -> String {
+    match error {
+        Error::DockerResponseServerError { message, .. } => message.clone(),
+        Error::DockerStreamError { error } => error.clone(),
+        other => other.to_string(),
+    }
+}
+
 fn positive(number: Option<i64>) -> u64 {
     number.and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
 }
@@ -93,34 +106,6 @@ fn positive(number: Option<i64>) -> u64 {
 fn with_tag(image: &str) -> String {
     let name = image.rsplit('/').next().unwrap_or(image);
     if name.contains(':') || image.contains('@') { image.to_owned() } else { format!("{image}:latest") }
-}
-
-/// The registry of an image, as the docker configuration names it.
-fn registry(image: &str) -> &str {
-    match image.split_once('/') {
-        Some((host, _)) if host.contains(['.', ':']) || host == "localhost" => host,
-        _ => USUAL_REGISTRY,
-    }
-}
-
-/// What `docker login` left for the registry of an image. Helpers that keep secrets elsewhere are programs, and not asked.
-fn credentials(image: &str, environment: &Environment) -> Option<DockerCredentials> {
-    let set = |name| environment.variable(name).filter(|value| !value.is_empty());
-    let folder =
-        set("DOCKER_CONFIG").map(PathBuf::from).or_else(|| Some(PathBuf::from(set("HOME")?).join(".docker")))?;
-    let text = std::fs::read_to_string(folder.join("config.json")).ok()?;
-    let config: Value = serde_json::from_str(&text).ok()?;
-    let registry = registry(image);
-    let entry = config["auths"].get(registry)?;
-    let decoded = STANDARD.decode(entry["auth"].as_str()?).ok()?;
-    let decoded = String::from_utf8(decoded).ok()?;
-    let (username, password) = decoded.split_once(':')?;
-    Some(DockerCredentials {
-        username: Some(username.to_owned()),
-        password: Some(password.trim_end_matches('\0').to_owned()),
-        serveraddress: Some(registry.to_owned()),
-        ..DockerCredentials::default()
-    })
 }
 
 #[cfg(test)]
@@ -138,19 +123,5 @@ mod tests {
         ] {
             assert_eq!(with_tag(image), expected);
         }
-    }
-
-    #[test]
-    fn credentials_are_those_of_the_registry() {
-        let home = tempfile::tempdir().unwrap();
-        let auth = STANDARD.encode("ann:pass:word");
-        std::fs::write(home.path().join("config.json"), format!(r#"{{"auths":{{"ghcr.io":{{"auth":"{auth}"}}}}}}"#))
-            .unwrap();
-        let environment = Environment { variables: vec![("DOCKER_CONFIG".into(), home.path().into())], env_file: None };
-        let found = credentials("ghcr.io/a/b:1", &environment).unwrap();
-        assert_eq!((found.username.as_deref(), found.password.as_deref()), (Some("ann"), Some("pass:word")));
-        assert!(credentials("redis:7", &environment).is_none());
-        assert_eq!(registry("localhost/x"), "localhost");
-        assert_eq!(registry("library/redis"), USUAL_REGISTRY);
     }
 }

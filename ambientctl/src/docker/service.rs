@@ -15,12 +15,16 @@ use super::DockerError;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Service {
+    /// Only says whose output `docker compose up` shows.
+    #[serde(rename = "attach")]
+    _attach: Option<bool>,
     pub(super) build: Option<Value>,
     pub(super) cap_add: Vec<String>,
     pub(super) cap_drop: Vec<String>,
     pub(super) cgroup: Option<String>,
     pub(super) cgroup_parent: Option<String>,
     pub(super) command: Option<Vec<String>>,
+    pub(super) configs: Vec<Grant>,
     pub(super) container_name: Option<String>,
     pub(super) cpu_period: Option<i64>,
     pub(super) cpu_quota: Option<i64>,
@@ -38,7 +42,9 @@ pub(super) struct Service {
     pub(super) entrypoint: Option<Vec<String>>,
     pub(super) environment: BTreeMap<String, Option<String>>,
     pub(super) expose: Vec<String>,
+    pub(super) external_links: Vec<String>,
     pub(super) extra_hosts: Vec<String>,
+    pub(super) gpus: Vec<DeviceRequest>,
     pub(super) group_add: Vec<String>,
     pub(super) healthcheck: Option<HealthCheck>,
     pub(super) hostname: Option<String>,
@@ -46,9 +52,12 @@ pub(super) struct Service {
     pub(super) init: Option<bool>,
     pub(super) ipc: Option<String>,
     pub(super) labels: BTreeMap<String, String>,
+    pub(super) links: Vec<String>,
     pub(super) logging: Option<Logging>,
+    pub(super) mac_address: Option<String>,
     pub(super) mem_limit: Option<String>,
     pub(super) mem_reservation: Option<String>,
+    pub(super) mem_swappiness: Option<String>,
     pub(super) memswap_limit: Option<String>,
     pub(super) network_mode: Option<String>,
     pub(super) networks: BTreeMap<String, Option<ServiceNetwork>>,
@@ -56,6 +65,7 @@ pub(super) struct Service {
     pub(super) oom_score_adj: Option<i64>,
     pub(super) pid: Option<String>,
     pub(super) pids_limit: Option<i64>,
+    pub(super) platform: Option<String>,
     pub(super) ports: Vec<Port>,
     pub(super) privileged: bool,
     pub(super) profiles: Vec<String>,
@@ -64,6 +74,7 @@ pub(super) struct Service {
     pub(super) restart: Option<String>,
     pub(super) runtime: Option<String>,
     pub(super) scale: Option<u64>,
+    pub(super) secrets: Vec<Grant>,
     pub(super) security_opt: Vec<String>,
     pub(super) shm_size: Option<String>,
     pub(super) stdin_open: bool,
@@ -78,6 +89,7 @@ pub(super) struct Service {
     pub(super) userns_mode: Option<String>,
     pub(super) uts: Option<String>,
     pub(super) volumes: Vec<Mount>,
+    pub(super) volumes_from: Vec<String>,
     pub(super) working_dir: Option<String>,
 }
 
@@ -119,6 +131,29 @@ pub(super) struct Resource {
     pub(super) cpus: Option<f64>,
     pub(super) memory: Option<String>,
     pub(super) pids: Option<i64>,
+    pub(super) devices: Vec<DeviceRequest>,
+}
+
+/// Devices by what they can do, such as graphics processors.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct DeviceRequest {
+    pub(super) capabilities: Vec<String>,
+    pub(super) driver: Option<String>,
+    pub(super) count: Option<i64>,
+    pub(super) device_ids: Vec<String>,
+    pub(super) options: BTreeMap<String, String>,
+}
+
+/// A secret or a config that a service gets as a file.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Grant {
+    pub(super) source: String,
+    pub(super) target: Option<String>,
+    pub(super) uid: Option<String>,
+    pub(super) gid: Option<String>,
+    pub(super) mode: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -254,12 +289,7 @@ impl Service {
                 return refuse("deploy.placement");
             }
         }
-        for (key, mode) in [
-            ("network_mode", &service.network_mode),
-            ("ipc", &service.ipc),
-            ("pid", &service.pid),
-            ("uts", &service.uts),
-        ] {
+        for (key, mode) in [("uts", &service.uts), ("cgroup", &service.cgroup)] {
             if mode.as_deref().is_some_and(|mode| mode.starts_with("service:")) {
                 return refuse(key);
             }
@@ -281,12 +311,12 @@ mod tests {
     #[test]
     fn what_is_not_applied_is_named() {
         for (model, key) in [
-            (json!({"gpus": []}), "gpus"),
+            (json!({"post_start": []}), "post_start"),
+            (json!({"annotations": {"a": "b"}}), "annotations"),
             (json!({"deploy": {"update_config": {}}}), "deploy.update_config"),
             (json!({"deploy": {"replicas": 2}}), "deploy.replicas"),
             (json!({"scale": 3}), "scale"),
-            (json!({"network_mode": "service:db"}), "network_mode"),
-            (json!({"secrets": []}), "secrets"),
+            (json!({"uts": "service:db"}), "uts"),
             (json!({"volumes": [{"type": "npipe", "target": "/x"}]}), "volumes"),
         ] {
             let error = Service::parse("engine", &model).unwrap_err().to_string();

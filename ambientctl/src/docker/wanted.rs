@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bollard::models::{Ipam, IpamConfig, NetworkCreateRequest, VolumeCreateRequest};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::DockerError;
+use super::grants::{self, Granted};
+use super::resources::{WantedNetwork, WantedVolume, network, volume};
 use super::service::Service;
-use super::{DockerError, LABEL};
 use crate::compose::{Project, duration, hash};
 
 /// How long a container gets to stop when nobody says.
@@ -32,34 +33,6 @@ pub struct Wanted {
     pub services: Vec<WantedService>,
 }
 
-/// A network.
-#[derive(Clone, Debug)]
-pub struct WantedNetwork {
-    /// Its key in the files.
-    pub key: String,
-    /// Its name for the engine.
-    pub name: String,
-    /// Whether it is somebody else's.
-    pub external: bool,
-    /// The hash of what the files say about it.
-    pub hash: String,
-    pub(super) request: NetworkCreateRequest,
-}
-
-/// A volume.
-#[derive(Clone, Debug)]
-pub struct WantedVolume {
-    /// Its key in the files.
-    pub key: String,
-    /// Its name for the engine.
-    pub name: String,
-    /// Whether it is somebody else's.
-    pub external: bool,
-    /// The hash of what the files say about it.
-    pub hash: String,
-    pub(super) request: VolumeCreateRequest,
-}
-
 /// A service.
 #[derive(Clone, Debug)]
 pub struct WantedService {
@@ -71,19 +44,41 @@ pub struct WantedService {
     pub image: String,
     /// Where its image comes from.
     pub pull: PullPolicy,
-    /// The hash of what the files say about it.
-    pub hash: String,
-    /// The same as Docker Compose makes it since its fifth version.
-    pub newer_hash: String,
-    /// What it waits for, and whether it can do without.
-    pub depends_on: Vec<(String, Condition, bool)>,
+    /// What it waits for.
+    pub depends_on: Vec<Dependency>,
     /// How long its container gets to stop.
     pub grace: Duration,
     pub(super) service: Service,
+    /// The files that it is granted.
+    pub(super) granted: Vec<Granted>,
+    /// What the files say about it, for its hash.
+    model: Value,
     /// The names of its networks by their keys.
     pub(super) network_names: BTreeMap<String, String>,
     /// The names of its volumes by their keys.
     pub(super) volume_names: BTreeMap<String, String>,
+}
+
+/// What a service waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dependency {
+    /// The service that it waits for.
+    pub service: String,
+    /// What is awaited of it.
+    pub condition: Condition,
+    /// Whether it has to be started again when the other one is made anew.
+    pub restarts: bool,
+    /// Whether it cannot do without.
+    pub is_required: bool,
+}
+
+/// The hashes of what the files say about a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hashes {
+    /// What stands on its container.
+    pub own: String,
+    /// The same as Docker Compose makes it since its fifth version.
+    pub newer: String,
 }
 
 /// When an image is pulled.
@@ -124,7 +119,9 @@ impl Wanted {
             volumes.iter().map(|volume| (volume.key.clone(), volume.name.clone())).collect();
         let mut services = Vec::new();
         for (name, value) in &section("services") {
-            services.push(service(name, value, project.name(), &network_names, &volume_names)?);
+            let mut made = service(name, value, project.name(), &network_names, &volume_names)?;
+            made.granted = grants::granted(name, &made.service, &model, project)?;
+            services.push(made);
         }
         Ok(Self {
             project: project.name().to_owned(),
@@ -139,6 +136,18 @@ impl Wanted {
     /// The service of that name.
     pub fn service(&self, name: &str) -> Option<&WantedService> {
         self.services.iter().find(|service| service.name == name)
+    }
+
+    /// Services, and all that have to be started again with one of them.
+    pub fn with_restarted(&self, mut services: Vec<String>) -> Vec<String> {
+        // Dependencies stand first, so one pass finds those of those too.
+        for service in &self.services {
+            let is_one = |dependency: &Dependency| dependency.restarts && services.contains(&dependency.service);
+            if !services.contains(&service.name) && service.depends_on.iter().any(is_one) {
+                services.push(service.name.clone());
+            }
+        }
+        services
     }
 
     /// Names of services, checked; all of them when none is named.
@@ -156,6 +165,27 @@ impl Wanted {
 }
 
 impl WantedService {
+    /// Services whose containers have to be there before this one's is made: it shares their namespaces or volumes.
+    pub fn shares(&self) -> impl Iterator<Item = &str> {
+        let typed = &self.service;
+        let spaces = [&typed.network_mode, &typed.ipc, &typed.pid].into_iter().flatten();
+        let spaces = spaces.filter_map(|mode| mode.strip_prefix("service:"));
+        let volumes = typed.volumes_from.iter().filter(|from| !from.starts_with("container:"));
+        spaces.chain(volumes.map(|from| from.split(':').next().unwrap_or_default()))
+    }
+
+    /// The hashes, once it is known which containers it shares something with: ids by services.
+    pub fn hashes(&self, containers: &BTreeMap<String, String>) -> Hashes {
+        let model = with_containers(&self.model, containers);
+        let hash = |model: &Value| hash::sha256(&hash::hashed_text(model));
+        Hashes { own: hash(&model), newer: hash(&without_host_paths(&model)) }
+    }
+
+    /// What the texts among its secrets and configs are, in one hash.
+    pub fn granted_hash(&self) -> Option<String> {
+        grants::fingerprint(&self.granted)
+    }
+
     /// Names of its networks.
     pub fn networks(&self) -> impl Iterator<Item = &str> {
         let keys = self.service.networks.keys().filter(|_| self.service.network_mode.is_none());
@@ -166,6 +196,11 @@ impl WantedService {
     pub fn volumes(&self) -> impl Iterator<Item = &str> {
         let named = self.service.volumes.iter().filter(|mount| mount.kind == "volume");
         named.filter_map(|mount| self.volume_names.get(mount.source.as_ref()?)).map(String::as_str)
+    }
+
+    /// The platform whose image it is to have, where that was said.
+    pub(super) fn platform(&self) -> Option<&str> {
+        self.service.platform.as_deref()
     }
 
     /// Its variables, for finding secrets in what it says.
@@ -199,105 +234,12 @@ fn in_order(services: Vec<WantedService>) -> Vec<WantedService> {
     let mut done: Vec<WantedService> = Vec::with_capacity(rest.len());
     while !rest.is_empty() {
         let is_free = |service: &WantedService| {
-            service.depends_on.iter().all(|(name, _, _)| done.iter().any(|earlier| earlier.name == *name))
+            service.depends_on.iter().all(|other| done.iter().any(|earlier| earlier.name == other.service))
         };
         let next = rest.iter().position(is_free).unwrap_or(0);
         done.push(rest.remove(next));
     }
     done
-}
-
-fn texts(value: Option<&Value>) -> std::collections::HashMap<String, String> {
-    let map = value.and_then(Value::as_object);
-    map.into_iter().flatten().map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
-}
-
-fn label(key: &str) -> String {
-    format!("{LABEL}{key}")
-}
-
-/// Who made it: the label `com.docker.compose.version`.
-pub(super) const MAKER: &str = concat!("ambientctl-", env!("CARGO_PKG_VERSION"));
-
-fn network(key: &str, value: &Value, project: &str) -> WantedNetwork {
-    let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-    let switch = |key: &str| value.get(key).and_then(Value::as_bool);
-    let name = text("name").unwrap_or_default();
-    let hash = hash::sha256(&hash::compact(value));
-    let mut labels = texts(value.get("labels"));
-    labels.extend([
-        (label("network"), key.to_owned()),
-        (label("project"), project.to_owned()),
-        (label("version"), MAKER.to_owned()),
-        (label("config-hash"), hash.clone()),
-    ]);
-    let pools: Vec<IpamConfig> = value
-        .get("ipam")
-        .and_then(|ipam| ipam.get("config"))
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .map(|pool| {
-            let text = |key: &str| pool.get(key).and_then(Value::as_str).map(str::to_owned);
-            let auxiliary = texts(pool.get("aux_addresses"));
-            IpamConfig {
-                subnet: text("subnet"),
-                gateway: text("gateway"),
-                ip_range: text("ip_range"),
-                auxiliary_addresses: (!auxiliary.is_empty()).then_some(auxiliary),
-            }
-        })
-        .collect();
-    let ipam_driver = value.get("ipam").and_then(|ipam| ipam.get("driver")).and_then(Value::as_str);
-    let ipam = (!pools.is_empty() || ipam_driver.is_some()).then(|| Ipam {
-        driver: ipam_driver.map(str::to_owned),
-        config: (!pools.is_empty()).then_some(pools),
-        ..Ipam::default()
-    });
-    let request = NetworkCreateRequest {
-        name: name.clone(),
-        driver: text("driver"),
-        internal: switch("internal"),
-        attachable: switch("attachable"),
-        ipam,
-        enable_ipv4: switch("enable_ipv4"),
-        enable_ipv6: switch("enable_ipv6"),
-        options: Some(texts(value.get("driver_opts"))),
-        labels: Some(labels),
-        ..NetworkCreateRequest::default()
-    };
-    let external = switch("external").unwrap_or(false);
-    WantedNetwork { key: key.to_owned(), name, external, hash, request }
-}
-
-fn volume(key: &str, value: &Value, project: &str) -> WantedVolume {
-    let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-    let name = text("name").unwrap_or_default();
-    let driver = text("driver").unwrap_or_else(|| "local".to_owned());
-    // The driver is filled in before the hash is made, behind the name.
-    let mut hashed = Map::new();
-    hashed.insert("name".to_owned(), Value::from(name.as_str()));
-    hashed.insert("driver".to_owned(), Value::from(driver.as_str()));
-    for (key, value) in value.as_object().into_iter().flatten() {
-        hashed.entry(key.clone()).or_insert_with(|| value.clone());
-    }
-    let hash = hash::sha256(&hash::compact(&Value::Object(hashed)));
-    let mut labels = texts(value.get("labels"));
-    labels.extend([
-        (label("volume"), key.to_owned()),
-        (label("project"), project.to_owned()),
-        (label("version"), MAKER.to_owned()),
-        (label("config-hash"), hash.clone()),
-    ]);
-    let request = VolumeCreateRequest {
-        name: Some(name.clone()),
-        driver: Some(driver),
-        driver_opts: Some(texts(value.get("driver_opts"))),
-        labels: Some(labels),
-        ..VolumeCreateRequest::default()
-    };
-    let external = value.get("external").and_then(Value::as_bool).unwrap_or(false);
-    WantedVolume { key: key.to_owned(), name, external, hash, request }
 }
 
 fn service(
@@ -310,8 +252,6 @@ fn service(
     let service = Service::parse(name, value)?;
     let wrong =
         |key: &str, problem: String| DockerError::Value { service: name.to_owned(), key: key.to_owned(), problem };
-    let hashed = hash::hashed_text(value);
-    let newer = hash::hashed_text(&without_host_paths(value));
     let mut depends_on = Vec::new();
     for (other, dependency) in &service.depends_on {
         let condition = match dependency.condition.as_str() {
@@ -322,7 +262,12 @@ fn service(
                 return Err(wrong(&format!("depends_on.{other}.condition"), format!("cannot be `{unknown}`")));
             }
         };
-        depends_on.push((other.clone(), condition, dependency.required));
+        depends_on.push(Dependency {
+            service: other.clone(),
+            condition,
+            restarts: dependency.restart,
+            is_required: dependency.required,
+        });
     }
     let pull = match service.pull_policy.as_deref() {
         None | Some("missing" | "if_not_present") if service.build.is_some() => PullPolicy::Never,
@@ -342,14 +287,36 @@ fn service(
         container: service.container_name.clone().unwrap_or_else(|| format!("{project}-{name}-1")),
         image: service.image.clone().unwrap_or_else(|| format!("{project}-{name}")),
         pull,
-        hash: hash::sha256(&hashed),
-        newer_hash: hash::sha256(&newer),
         depends_on,
         grace,
         service,
+        granted: Vec::new(),
+        model: value.clone(),
         network_names: networks.clone(),
         volume_names: volumes.clone(),
     })
+}
+
+/// Docker Compose hashes a service with the ids of the containers whose namespaces and volumes it shares, not their names.
+fn with_containers(service: &Value, containers: &BTreeMap<String, String>) -> Value {
+    let mut service = service.clone();
+    for key in ["network_mode", "ipc", "pid"] {
+        if let Some(mode) = service.get_mut(key) {
+            let id = mode.as_str().and_then(|mode| containers.get(mode.strip_prefix("service:")?));
+            if let Some(id) = id {
+                *mode = Value::from(format!("container:{id}"));
+            }
+        }
+    }
+    for from in service.get_mut("volumes_from").and_then(Value::as_array_mut).into_iter().flatten() {
+        let text = from.as_str().unwrap_or_default();
+        let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+        let id = if name == "container" { Some(rest.split(':').next().unwrap_or_default()) } else { None };
+        if let Some(id) = id.or_else(|| containers.get(name).map(String::as_str)) {
+            *from = Value::from(id);
+        }
+    }
+    service
 }
 
 /// Since its fifth version Docker Compose leaves `create_host_path` out of what it hashes.

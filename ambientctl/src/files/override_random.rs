@@ -169,9 +169,10 @@ fn edits_leave_every_other_line_as_it_was(seeds: std::ops::Range<u64>) {
     let (mut done, mut refused) = (0, Vec::new());
     for seed in seeds {
         let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
-        let text = file(&mut dice);
+        let key = dice.one(&["KEY", "LLM_MODEL", "_", "a1", "E2B_API_KEY", "FIRS", "FIRST_", "Y"]);
+        let text = file(&mut dice).replace("KEY", key);
         let entry = [Entry::PassedOn, Entry::Literal("it's $5: #x"), Entry::Gone][dice.roll(3)];
-        let new = match edited(&text, "engine", "KEY", entry) {
+        let new = match edited(&text, "engine", key, entry) {
             Ok(new) => new,
             Err(OverrideError::ByHand { why, .. }) => {
                 // Taking the only entry away would leave something that means another thing.
@@ -184,12 +185,12 @@ fn edits_leave_every_other_line_as_it_was(seeds: std::ops::Range<u64>) {
         };
         done += 1;
         let expected = match entry {
-            Entry::PassedOn => Found::Text("${KEY}".to_owned()),
+            Entry::PassedOn => Found::Text(format!("${{{key}}}")),
             Entry::Literal(_) => Found::Text("it's $$5: #x".to_owned()),
             Entry::Gone => Found::Nothing,
         };
         assert_eq!(
-            found(&new, "engine", "KEY").expect("what was edited can be read"),
+            found(&new, "engine", key).expect("what was edited can be read"),
             expected,
             "seed {seed}:\n{text}\nbecame:\n{new}"
         );
@@ -198,7 +199,7 @@ fn edits_leave_every_other_line_as_it_was(seeds: std::ops::Range<u64>) {
         assert!(gone.len() <= 1, "seed {seed}: {gone:?}\n{text}\nbecame:\n{new}");
         // A first line that is nothing but a byte order mark becomes the first line of what was added.
         for line in gone.iter().filter(|line| *line != "\u{feff}") {
-            assert!(line.contains("KEY") || line.contains(['{', '[']), "seed {seed}: {line}\n{text}\nbecame:\n{new}");
+            assert!(line.contains(key) || line.contains(['{', '[']), "seed {seed}: {line}\n{text}\nbecame:\n{new}");
         }
         if entry != Entry::Gone && text.contains('\n') {
             assert_eq!(text.contains("\r\n"), new.contains("\r\n"), "seed {seed}");
@@ -209,7 +210,7 @@ fn edits_leave_every_other_line_as_it_was(seeds: std::ops::Range<u64>) {
             );
         }
         assert_eq!(
-            edited(&new, "engine", "KEY", entry).expect("what was edited can be edited"),
+            edited(&new, "engine", key, entry).expect("what was edited can be edited"),
             new,
             "seed {seed}: a second time"
         );

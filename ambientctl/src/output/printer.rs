@@ -14,10 +14,22 @@ pub struct Printer {
 }
 
 impl Printer {
+    /// The same without notes and warnings, for what another command says at a better time.
+    #[must_use]
+    pub fn quietly(self) -> Self {
+        Self { quiet: true, ..self }
+    }
+
     /// Data, and a line break. A reader that went away is no failure of the command.
     pub fn data(&self, text: &str) {
+        let _reader_may_be_gone = self.line(text);
+    }
+
+    /// The same for a command that goes on and on: whether anybody still reads.
+    #[must_use]
+    pub fn line(&self, text: &str) -> bool {
         let mut stdout = io::stdout().lock();
-        let _reader_may_be_gone = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+        writeln!(stdout, "{text}").and_then(|()| stdout.flush()).is_ok()
     }
 
     /// Data as it is, such as a script.

@@ -181,6 +181,12 @@ impl Stack {
         variables.iter().find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned)
     }
 
+    /// What a command says inside the container of a service.
+    pub(crate) fn said_inside(&self, service: &str, words: &[&str]) -> String {
+        let words: Vec<&str> = ["exec", "-T", service].into_iter().chain(words.iter().copied()).collect();
+        String::from_utf8(self.compose(&words).stdout).expect("the command prints text")
+    }
+
     /// A label of the container of a service.
     pub(crate) fn label(&self, service: &str, key: &str) -> String {
         let labels = self.inspect(service).config.and_then(|config| config.labels).unwrap_or_default();

@@ -42,6 +42,8 @@ pub(crate) struct Video {
     pub(crate) rotation: u16,
     pub(crate) is_hdr: bool,
     pub(crate) is_interlaced: bool,
+    /// Whether only the pictures themselves tell if they are made of two fields.
+    pub(crate) may_be_interlaced: bool,
     /// Whether pictures are decoded in another order than they are shown.
     pub(crate) has_reordering: bool,
     pub(crate) clock: Clock,
@@ -267,6 +269,9 @@ fn origin(video: Option<&RawStream>, audio: Option<&RawStream>) -> Option<i128> 
     Some(pictures.min(heard))
 }
 
+/// Codecs whose pictures may be made of fields.
+const CODECS_OF_FIELDS: [&str; 7] = ["dvvideo", "h264", "mjpeg", "mpeg2video", "mpeg4", "prores", "vc1"];
+
 fn video(stream: &RawStream, origin_nanos: i128) -> Option<Video> {
     let base = stream.base()?;
     let coded_size = Size { width: stream.width, height: stream.height };
@@ -279,15 +284,20 @@ fn video(stream: &RawStream, origin_nanos: i128) -> Option<Video> {
         ["rgb", "bgr", "gbr", "pal8", "gray", "mono", "argb", "abgr"].iter().any(|start| format.starts_with(start))
     });
     let says_matrix = stream.color_space.as_deref().is_some_and(|space| space != "unknown" && space != "reserved");
+    let codec = stream.codec();
+    let is_untold = matches!(stream.field_order.as_deref(), None | Some("unknown"));
     Some(Video {
         index: stream.index,
-        codec: stream.codec(),
         coded_size,
         size: shown_size(coded_size, stream.sample_aspect_ratio.as_deref(), rotation),
         rate: rate(&stream.avg_frame_rate).or_else(|| rate(&stream.r_frame_rate)).or_else(|| Rate::new(25, 1))?,
         rotation,
         is_hdr: matches!(stream.color_transfer.as_deref(), Some("smpte2084" | "arib-std-b67")),
-        is_interlaced: matches!(stream.field_order.as_deref(), Some("tt" | "bb" | "tb" | "bt")),
+        // DV is made of fields by its standard (IEC 61834), and no container says so.
+        is_interlaced: matches!(stream.field_order.as_deref(), Some("tt" | "bb" | "tb" | "bt"))
+            || is_untold && codec == "dvvideo",
+        may_be_interlaced: is_untold && CODECS_OF_FIELDS.contains(&codec.as_str()),
+        codec,
         has_reordering: stream.has_b_frames > 0,
         clock: Clock::Stored,
         matrix: match (says_matrix || is_rgb, stream.height >= HD_HEIGHT) {

@@ -1,10 +1,11 @@
 //! Measures the shipped binary from outside, as a client and the operating system see it.
 //!
 //! Each figure has a bound; what depends on the machine is compared with something plain that runs beside it (a bare
-//! handler, a server that only stores). No figure is part of a timed test. The plain servers and the model run as processes
+//! handler, a server that only stores, Docker Compose). No figure is part of a timed test. The plain servers and the model run as processes
 //! of their own, so that they do not share threads with the readers that measure.
 
 mod figure;
+mod operator;
 mod process;
 mod reader;
 mod requests;
@@ -50,11 +51,17 @@ struct RunArgs {
     #[arg(long)]
     clip: PathBuf,
     /// The figures to measure
-    #[arg(long, value_delimiter = ',', default_values = ["start", "turn", "sessions", "requests", "streams", "upload"])]
+    #[arg(long, value_delimiter = ',', default_values = ["start", "turn", "sessions", "requests", "streams", "upload", "operator"])]
     only: Vec<String>,
     /// Size of the upload
     #[arg(long, default_value_t = 2_000_000_000)]
     upload_bytes: u64,
+    /// The socket of a Docker engine with the images of tests/installer/images.sh, for the operator's figures
+    #[arg(long)]
+    docker: Option<PathBuf>,
+    /// The Docker Compose that the operator's tool is compared with
+    #[arg(long)]
+    compose: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -102,6 +109,7 @@ async fn run(args: &RunArgs) -> Result<bool, BenchError> {
             "requests" => requests::measure(args).await?,
             "streams" => streams::measure(args).await?,
             "upload" => upload::measure(args).await?,
+            "operator" => operator::measure(args).await?,
             other => return Err(BenchError::Unexpected(format!("there is no figure `{other}`"))),
         };
         report.add(figures);

@@ -74,9 +74,9 @@ pub(super) async fn apply_change(
         folder.path(),
         &texts(folder, &edits),
         environment,
-        Printer { quiet: printer.quiet || edits.is_empty(), ..printer },
+        if edits.is_empty() { printer.quietly() } else { printer },
     )?;
-    let connection = match reach.engine.connect(environment).await {
+    let connection = match reach.at.place.engine.connect(environment).await {
         Ok(connection) => connection,
         // What is so already needs no engine.
         Err(error) if edits.is_empty() => {
@@ -98,10 +98,9 @@ pub(super) async fn apply_change(
     let convergence = Convergence {
         environment,
         printer,
-        limit: reach.timeout.limit(),
+        limit: reach.at.timeout.limit(),
         rollback: !reach.no_rollback,
         pull_anew: false,
-        anew: Vec::new(),
     };
     match convergence.run(&connection, &wanted).await {
         Ok(Converged::Already) => told(&edits, &lines, &Outcome::AsItIs, printer),
@@ -148,7 +147,7 @@ async fn planned(
         return Ok(Vec::new());
     }
     let wanted = wanted(folder.path(), &texts(folder, edits), environment, printer)?;
-    let connection = match reach.engine.connect(environment).await {
+    let connection = match reach.at.place.engine.connect(environment).await {
         Ok(connection) => connection,
         Err(error) => {
             printer.warning(&format!("{error}; which containers would be made anew is not known"));

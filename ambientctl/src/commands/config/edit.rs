@@ -7,7 +7,7 @@ use std::process::{Command, ExitStatus};
 use ambient_settings::dotenv::Document;
 
 use super::change::{Change, check};
-use super::{Dir, Reach, apply, files_failure, lock, variable};
+use super::{Reach, apply, files_failure, lock, variable};
 use crate::environment::Environment;
 use crate::files::{Draft, Edit, EditedFile, FilesError};
 use crate::output::{Exit, Failure, Printer};
@@ -20,8 +20,6 @@ pub(super) struct Args {
     force: bool,
     #[command(flatten)]
     reach: Reach,
-    #[command(flatten)]
-    dir: Dir,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +42,7 @@ pub(super) async fn run(args: &Args, environment: &Environment, printer: Printer
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(Failure::new(Exit::Usage, EditorError::NoTerminal).hint("use `ambientctl config set` in a script"));
     }
-    let folder = args.dir.folder(environment)?;
+    let folder = args.reach.at.place.dir.folder(environment)?;
     let old = folder.read(EditedFile::Env).map_err(files_failure)?;
     let draft = Draft::new(&folder, old.as_deref().unwrap_or_default()).map_err(files_failure)?;
     let editor =

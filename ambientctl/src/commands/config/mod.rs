@@ -19,7 +19,7 @@ mod unset;
 use ambient_settings::dotenv::{Document, Evaluated};
 pub(in crate::commands) use assignments::is_secret;
 
-use super::place::{Dir, Engine, Timeout, files_failure, lock, tell_tightened};
+use super::place::{Dir, TimedPlace, files_failure, lock, tell_tightened};
 use crate::environment::Environment;
 use crate::files::{EditedFile, FilesError, Folder};
 use crate::output::{Exit, Failure, Printer};
@@ -60,9 +60,7 @@ struct Reach {
     #[arg(long)]
     no_rollback: bool,
     #[command(flatten)]
-    timeout: Timeout,
-    #[command(flatten)]
-    engine: Engine,
+    at: TimedPlace,
 }
 
 /// Runs a `config` command.

@@ -6,7 +6,7 @@ use ambient_settings::find;
 
 use super::assignments::{Ask, parse, values};
 use super::change::{Scope, check};
-use super::{Dir, Reach, apply, variable};
+use super::{Reach, apply, variable};
 use crate::environment::Environment;
 use crate::files::dotenv::Wish;
 use crate::output::{Exit, Failure, Printer};
@@ -25,8 +25,6 @@ pub(super) struct Args {
     no_override: bool,
     #[command(flatten)]
     reach: Reach,
-    #[command(flatten)]
-    dir: Dir,
 }
 
 /// The terminal and stdin of this process.
@@ -49,7 +47,7 @@ impl Ask for Terminal {
 }
 
 pub(super) async fn run(args: &Args, environment: &Environment, printer: Printer) -> Result<Exit, Failure> {
-    let folder = args.dir.folder(environment)?;
+    let folder = args.reach.at.place.dir.folder(environment)?;
     let assignments = values(parse(&args.words)?, &mut Terminal)?;
     if !args.force {
         for (key, value) in &assignments {

@@ -92,13 +92,31 @@ fn what_gives_no_stack_is_not_written() {
 #[test]
 fn values_reach_the_container_byte_for_byte() {
     let pem = "-----BEGIN KEY-----\nMII=\n+/a\n-----END KEY-----\n";
-    for value in
-        ["pa$w0rd", "a$$b", "x${Y}z", "end$", "C:\\dir\\", "it's \\' ok", "a\\nb", "a #b", pem, "\"'", "%q{x}", "é😀"]
-    {
+    for value in [
+        "x\nINJECTED=1",
+        "pa$w0rd",
+        "a$$b",
+        "x${Y}z",
+        "end$",
+        "C:\\dir\\",
+        "it's \\' ok",
+        "a\\nb",
+        "a #b",
+        pem,
+        "\"'",
+        "%q{x}",
+        "é😀",
+    ] {
         let home = installation("", None).unwrap();
         config(home.path(), &["set", &format!("LLM_MODEL={value}"), "--no-apply", "--force"]).unwrap();
         let env = text(&home, ".env").unwrap();
         assert_eq!(value_of(&env, "LLM_MODEL").unwrap().as_deref(), Some(value));
+        let folder = Folder::open(home.path()).unwrap();
+        assert_eq!(super::get::value(&folder, "LLM_MODEL", &Environment::default()).unwrap().as_deref(), Some(value));
+        // Nothing of a value became a key of its own.
+        let keys = ambient_settings::dotenv::Document::parse(&env).unwrap();
+        let keys: Vec<&str> = keys.statements().iter().map(|statement| statement.name.as_str()).collect();
+        assert_eq!(keys, ["POSTGRES_PASSWORD", "ENGINE_API_KEY", "LLM_MODEL"], "{env}");
         assert_eq!(engine_gets(&home, "LLM_MODEL").as_deref(), Some(value), "{env}");
     }
 }
@@ -151,6 +169,21 @@ fn only_one_line_changes_and_the_old_text_is_kept() {
     for file in [".env", "backups/.env.000001", ".ambientctl.lock"] {
         assert_eq!(fs::metadata(home.path().join(file)).unwrap().mode() & 0o777, 0o600, "{file}");
     }
+}
+
+#[test]
+fn a_file_of_another_system_is_read_clean_and_keeps_its_ways() {
+    let home = installation("", None).unwrap();
+    let before = "\u{feff}A=1\r\nPOSTGRES_PASSWORD=pw\r\nENGINE_API_KEY=key\r\nLLM_MODEL=m # why\r\n";
+    fs::write(home.path().join(".env"), before).unwrap();
+    let folder = Folder::open(home.path()).unwrap();
+    let got = |key| super::get::value(&folder, key, &Environment::default()).unwrap();
+    assert_eq!((got("A").as_deref(), got("LLM_MODEL").as_deref()), (Some("1"), Some("m")));
+    assert_eq!(engine_gets(&home, "LLM_MODEL").as_deref(), Some("m"));
+    config(home.path(), &["set", "A=2", "LLM_API_KEY=k", "--no-apply"]).unwrap();
+    let expected = format!("{}LLM_API_KEY=k\r\n", before.replace("A=1", "A=2"));
+    assert_eq!(text(&home, ".env").unwrap(), expected);
+    assert_eq!(engine_gets(&home, "LLM_API_KEY").as_deref(), Some("k"));
 }
 
 #[test]

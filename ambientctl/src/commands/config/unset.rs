@@ -1,7 +1,7 @@
 //! `ambientctl config unset`: keys that shall not be there.
 
 use super::change::Scope;
-use super::{Dir, Reach, apply, files_failure};
+use super::{Reach, apply, files_failure};
 use crate::environment::Environment;
 use crate::files::FilesError;
 use crate::files::dotenv::{Wish, is_key};
@@ -18,12 +18,10 @@ pub(super) struct Args {
     no_override: bool,
     #[command(flatten)]
     reach: Reach,
-    #[command(flatten)]
-    dir: Dir,
 }
 
 pub(super) async fn run(args: &Args, environment: &Environment, printer: Printer) -> Result<Exit, Failure> {
-    let folder = args.dir.folder(environment)?;
+    let folder = args.reach.at.place.dir.folder(environment)?;
     if let Some(key) = args.keys.iter().find(|key| !is_key(key)) {
         return Err(files_failure(FilesError::Key(key.clone())));
     }

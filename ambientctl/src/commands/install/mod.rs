@@ -19,7 +19,7 @@ use serde_json::json;
 
 use self::answers::{Answers, Context};
 use super::open;
-use super::place::{Dir, Engine, Timeout, docker_failure, files_failure, lock, tell_tightened};
+use super::place::{TimedPlace, docker_failure, files_failure, lock, tell_tightened};
 use super::stack::{Converged, Convergence, Texts, wanted};
 use crate::compose::SHIPPED;
 use crate::docker::{Connection, containers_of, volume_exists};
@@ -44,12 +44,11 @@ pub struct Args {
     #[arg(long)]
     no_open: bool,
     #[command(flatten)]
-    timeout: Timeout,
-    #[command(flatten)]
-    dir: Dir,
-    #[command(flatten)]
-    engine: Engine,
+    place: TimedPlace,
 }
+
+/// Variables of earlier installers, about a part that we do not have.
+const OF_A_STUDIO: [&str; 2] = ["AMBIENT_STUDIO_PORT", "AMBIENT_STUDIO_IMAGE"];
 
 #[derive(Debug, thiserror::Error)]
 enum InstallError {
@@ -70,18 +69,23 @@ enum InstallError {
 /// # Errors
 /// When Docker cannot be reached, a port or a password is in the way, or the stack does not become healthy.
 pub async fn run(args: &Args, environment: &Environment, printer: Printer) -> Result<Exit, Failure> {
-    let path = args.dir.path(environment)?;
+    let path = args.place.place.dir.path(environment)?;
     let connection = if args.no_start {
         None
     } else {
         // Before anything is written: without Docker there is nothing to install for.
-        Some(args.engine.connect(environment).await.map_err(docker_failure)?)
+        Some(args.place.place.engine.connect(environment).await.map_err(docker_failure)?)
     };
     if let Some(connection) = &connection {
         printer.note(&format!(
             "docker answers at {}; neither its command nor its compose plugin is needed",
             connection.place()
         ));
+    }
+    for name in OF_A_STUDIO {
+        if environment.variable(name).is_some_and(|value| !value.is_empty()) {
+            printer.warning(&format!("`{name}` is passed over: no Studio is part of this installation"));
+        }
     }
     make_folder(&path)?;
     let path = fs::canonicalize(&path).map_err(|source| folder_failure(&path, source))?;
@@ -137,10 +141,9 @@ pub async fn run(args: &Args, environment: &Environment, printer: Printer) -> Re
     let convergence = Convergence {
         environment,
         printer,
-        limit: args.timeout.limit(),
+        limit: args.place.timeout.limit(),
         rollback: is_upgrade,
         pull_anew: !skips_pull,
-        anew: Vec::new(),
     };
     match convergence.run(&connection, &wanted).await {
         Ok(Converged::Already | Converged::Done(_)) => {}

@@ -12,6 +12,34 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_mins(1);
 /// What is kept of each output stream when nothing else is said.
 const DEFAULT_OUTPUT_LIMIT: usize = 8 << 20;
 
+/// Runs the line `$1` with pipes of its own as its output, which two readers pass on. When the line ends, the readers get until the pipes have been empty for a
+/// tenth of a second, and two seconds in all if somebody goes on writing. If somebody still holds the pipes then, others take the readers' place and pass
+/// nothing on, so that the command's real output is closed and nobody is hit by a broken pipe.
+const UNTIL_EXIT: &str = r#"
+pipes=$(mktemp -d) || exit 125
+mkfifo "$pipes/out" "$pipes/err" || exit 125
+exec 7<>"$pipes/out" 5<"$pipes/out" 8>"$pipes/out" 7<&-
+exec 7<>"$pipes/err" 6<"$pipes/err" 9>"$pipes/err" 7<&-
+rm -r "$pipes"
+cat <&5 5<&- 6<&- 8>&- 9>&- & out=$!
+cat <&6 >&2 5<&- 6<&- 8>&- 9>&- & err=$!
+{ /bin/bash -l -c "$1" >&8 2>&9 5<&- 6<&- 8>&- 9>&-; code=$?; } 2>/dev/null
+exec 8>&- 9>&-
+quiet=0 moments=0
+while [ $quiet -lt 10 ] && [ $moments -lt 200 ]; do
+  a= b=
+  kill -0 $out 2>/dev/null && a=1
+  kill -0 $err 2>/dev/null && b=1
+  [ "$a$b" ] || exit $code
+  if { [ "$a" ] && read -t 0 -u 5; } || { [ "$b" ] && read -t 0 -u 6; }; then quiet=0; else quiet=$((quiet + 1)); fi
+  moments=$((moments + 1))
+  sleep 0.01
+done
+cat <&5 >/dev/null 2>&1 5<&- 6<&- &
+cat <&6 >/dev/null 2>&1 5<&- 6<&- &
+kill $out $err 2>/dev/null
+exit $code"#;
+
 /// The variable that carries a mark from a process to its children.
 pub(super) const MARK_VARIABLE: &str = "E2B_COMMAND_MARK";
 
@@ -32,6 +60,13 @@ impl Command {
     /// A line for the shell: `/bin/bash -l -c <line>`, as E2B's SDKs run it.
     pub fn shell(line: impl Into<String>) -> Self {
         Self::program("/bin/bash").args(["-l".to_owned(), "-c".to_owned(), line.into()])
+    }
+
+    /// A line for the shell that ends when the shell does, though what it started in the background holds its output: `server &` does not hold the call until
+    /// its deadline. What is written after the end is dropped, and whoever writes it does not notice. The line itself ending by a signal shows as exit code
+    /// 128 and the signal's number, as in any shell.
+    pub fn shell_until_exit(line: impl Into<String>) -> Self {
+        Self::program("/bin/bash").args(["-c".to_owned(), UNTIL_EXIT.to_owned(), "bash".to_owned(), line.into()])
     }
 
     /// A program, without any shell.

@@ -38,8 +38,8 @@ impl<'a> Commands<'a> {
 
     /// Runs a command to its end. An exit code other than 0 is no error: see [`Output::exit`].
     ///
-    /// It ends when both its output streams are closed, so a daemon that keeps them holds it until the deadline: redirect the output of those. Dropping the
-    /// future leaves the command running.
+    /// It ends when both its output streams are closed, so a daemon that keeps them holds it until the deadline: redirect the output of those, or see
+    /// [`Command::shell_until_exit`]. Dropping the future leaves the command running.
     ///
     /// # Errors
     /// [`Error::CommandTimedOut`] at its deadline, when it has been killed; [`Error::SandboxLost`] when the sandbox is gone; [`Error::StreamStalled`] when it

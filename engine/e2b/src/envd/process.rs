@@ -22,6 +22,8 @@ pub struct Process {
     stream: MessageStream,
     has_terminal: bool,
     ended: bool,
+    /// An exit that has come and has not been told yet.
+    exit: Option<Exit>,
 }
 
 /// Something that a command told.
@@ -60,7 +62,7 @@ impl Process {
             Ok(outcome) => outcome?,
             Err(_elapsed) => return Err(stream.envd().diagnose(Error::RequestTimedOut { limit }).await),
         };
-        Ok(Self { pid, stream, has_terminal, ended: false })
+        Ok(Self { pid, stream, has_terminal, ended: false, exit: None })
     }
 
     /// Its number in the sandbox.
@@ -73,6 +75,9 @@ impl Process {
     /// # Errors
     /// As [`Commands::run`](super::Commands::run). After an error nothing more is told; the command may still run unless the error is its timeout.
     pub async fn next(&mut self) -> Result<Option<ProcessOutput>, Error> {
+        if let Some(exit) = self.exit.take() {
+            return Ok(Some(ProcessOutput::Exit(exit)));
+        }
         if self.ended {
             return Ok(None);
         }
@@ -94,7 +99,10 @@ impl Process {
                 Some(ProcessEvent::Pty(bytes)) => return Ok(Some(ProcessOutput::Terminal(bytes))),
                 Some(ProcessEvent::End(end)) => {
                     self.ended = true;
-                    return Ok(Some(ProcessOutput::Exit(end.into())));
+                    // Kept over the wait, in case this is dropped there.
+                    self.exit = Some(end.into());
+                    self.stream.finish().await;
+                    return Ok(self.exit.take().map(ProcessOutput::Exit));
                 }
                 Some(ProcessEvent::Keepalive | ProcessEvent::Unknown | ProcessEvent::Start { .. }) => {}
                 None => {

@@ -18,6 +18,9 @@ const MESSAGE_LIMIT: usize = 16 << 20;
 /// The server ends a stream at its deadline. Only when it does not, the client does, this much later.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
 
+/// How long the end of a stream is waited for after its last message.
+const FINISH: Duration = Duration::from_millis(20);
+
 /// Messages as they come. Dropping it closes the connection and nothing else: what runs in the sandbox goes on.
 #[derive(Debug)]
 pub(crate) struct MessageStream {
@@ -57,6 +60,14 @@ impl MessageStream {
             }
             self.read().await?;
         }
+    }
+
+    /// Reads what is left after the last message that matters, if it comes at once: only a stream that was read to its end leaves its connection to the next
+    /// request, and a new one costs more than this wait.
+    pub(crate) async fn finish(&mut self) {
+        let rest = async { while let Ok(Some(_chunk)) = self.response.chunk().await {} };
+        // A server that takes longer loses the connection, and nothing else.
+        let _ = tokio::time::timeout(FINISH, rest).await;
     }
 
     /// Waits for more bytes, and while they do not come looks whether the sandbox lives.

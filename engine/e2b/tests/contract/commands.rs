@@ -134,6 +134,23 @@ pub(super) async fn a_deadline_ends_a_command(server: &Server) -> anyhow::Result
     Ok(())
 }
 
+pub(super) async fn a_daemon_does_not_hold_the_call(server: &Server) -> anyhow::Result<()> {
+    let sandbox = server.sandbox().await?;
+    let line = r#"echo "up $PWD"; echo err >&2; cat; (until [ -e /tmp/go ]; do sleep 0.02; done; echo late; echo late >&2; touch /tmp/alive) & exit 6"#;
+    let command = Command::shell_until_exit(line).timeout(Duration::from_secs(20));
+    let output = sandbox.commands().run(&command).await?;
+    ensure!((output.exit.code, &*output.stdout.text()) == (6, "up /home/user\n"), "{output:?}");
+    ensure!(output.stderr.text() == "err\n", "{output:?}");
+    sandbox.files().write("/tmp/go", "").await?;
+    until("the daemon has written and lives", || async { Ok(sandbox.files().exists("/tmp/alive").await?) }).await?;
+    let much = Command::shell_until_exit("head -c 300000 /dev/zero; head -c 200000 /dev/zero >&2");
+    let output = sandbox.commands().run(&much).await?;
+    ensure!(output.is_success(), "{:?}", output.exit);
+    ensure!((output.stdout.bytes().len(), output.stderr.bytes().len()) == (300_000, 200_000), "output was cut");
+    sandbox.kill().await?;
+    Ok(())
+}
+
 pub(super) async fn a_marked_command_leaves_nothing(server: &Server) -> anyhow::Result<()> {
     let sandbox = server.sandbox().await?;
     let line = "setsid sleep 31337 >/dev/null 2>&1 & (sleep 31337 & sleep 31337); wait";

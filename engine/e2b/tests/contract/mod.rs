@@ -61,6 +61,7 @@ stories![
     commands::a_command_can_be_left_and_joined,
     commands::dropping_leaves_and_kill_ends,
     commands::a_deadline_ends_a_command,
+    commands::a_daemon_does_not_hold_the_call,
     commands::a_marked_command_leaves_nothing,
     commands::characters_survive_the_pieces,
     commands::output_over_the_limit_is_counted,

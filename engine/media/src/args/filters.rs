@@ -27,7 +27,8 @@ pub(crate) fn clock(video: &Video) -> Option<String> {
 
 /// Makes pictures of fields. Must come before any picture is dropped, since it looks at the neighbours; keeps the stream's time base.
 pub(crate) fn deinterlace(video: &Video) -> Option<String> {
-    video.is_interlaced.then(|| {
+    // Pictures that are whole pass as they are.
+    (video.is_interlaced || video.may_be_interlaced).then(|| {
         let base = video.timeline.base();
         format!("yadif=mode=send_frame:parity=auto:deint=interlaced,settb={}/{}", base.numerator(), base.denominator())
     })

@@ -562,6 +562,29 @@ async fn interlaced_pictures_are_made_whole() -> Result<()> {
 }
 
 #[tokio::test]
+async fn interlaced_pictures_that_no_header_tells_are_made_whole() -> Result<()> {
+    let pcm = ["-c:a", "pcm_s16le"];
+    let mpeg4 = Film::new(30, "50", 200).sized(352, 288).coded(
+        &["-c:v", "mpeg4", "-q:v", "3", "-g", "25"],
+        &pcm,
+        &["-vf", "tinterlace=mode=interleave_top,setfield=tff", "-flags:v", "+ilme+ildct"],
+    );
+    // The lower field comes first, and pixels are wider than high.
+    let dv = Film::new(31, "50", 200).sized(720, 576).coded(
+        &["-c:v", "dvvideo", "-pix_fmt", "yuv420p"],
+        &pcm,
+        &["-vf", "tinterlace=mode=interleave_bottom,setfield=bff"],
+    );
+    for (name, film, width) in [("mpeg4.avi", &mpeg4, 352), ("dv.avi", &dv, 768)] {
+        let (room, truth) = made(name, film)?;
+        let truth = Truth { codes: truth.codes.into_iter().step_by(2).collect(), width, ..truth };
+        room.shows(&truth, &[0, 400, 2220, 3990]).await?;
+        room.cuts(&truth, 1200, 3000).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn names_that_break_careless_command_lines() -> Result<()> {
     let (room, truth) = made("plain.mp4", &Film::new(29, "10", 30).h264(&[]))?;
     let names = [

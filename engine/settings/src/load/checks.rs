@@ -35,20 +35,6 @@ pub(super) fn faults(settings: &Settings) -> Vec<Fault> {
             "set `API_KEY` to a long random text, or `SERVER_HOST=127.0.0.1`; `ALLOW_DEV_TOKEN=true` where something else keeps strangers out",
         );
     }
-    let s3 = &settings.s3;
-    match (&s3.access_key_id, &s3.secret_access_key) {
-        (Some(_), None) => fault(
-            "AWS_SECRET_ACCESS_KEY",
-            "`AWS_ACCESS_KEY_ID` is set without its secret".to_owned(),
-            "set both, or neither",
-        ),
-        (None, Some(_)) => fault(
-            "AWS_ACCESS_KEY_ID",
-            "`AWS_SECRET_ACCESS_KEY` is set without its key".to_owned(),
-            "set both, or neither",
-        ),
-        (Some(_), Some(_)) | (None, None) => {}
-    }
     faults
 }
 
@@ -148,8 +134,20 @@ fn bucket(settings: &Settings, sources: &Sources, warn: Warn<'_>) {
     if settings.s3.bucket.is_none() && settings.s3.endpoint.is_some() {
         warn("S3_BUCKET", "is not set though `S3_ENDPOINT` is, so there is no bucket".to_owned());
     }
-    if settings.s3.bucket.is_some() && settings.s3.access_key_id.is_none() {
-        warn("AWS_ACCESS_KEY_ID", "is not set, so requests to the bucket cannot be signed".to_owned());
+    // No fault: an operator who sets one after the other has, for a while, only one of them.
+    match (&settings.s3.access_key_id, &settings.s3.secret_access_key) {
+        (None, Some(_)) => warn(
+            "AWS_ACCESS_KEY_ID",
+            "is not set though `AWS_SECRET_ACCESS_KEY` is, so requests to the bucket cannot be signed".to_owned(),
+        ),
+        (Some(_), None) => warn(
+            "AWS_SECRET_ACCESS_KEY",
+            "is not set though `AWS_ACCESS_KEY_ID` is, so requests to the bucket cannot be signed".to_owned(),
+        ),
+        (None, None) if settings.s3.bucket.is_some() => {
+            warn("AWS_ACCESS_KEY_ID", "is not set, so requests to the bucket cannot be signed".to_owned());
+        }
+        (Some(_), Some(_)) | (None, None) => {}
     }
 }
 

@@ -92,7 +92,7 @@ async fn bind(settings: &Settings) -> Result<TcpListener, Failure> {
 /// What to do about a start that failed, where more can be said than the error's own words.
 fn start_failure(error: StartError) -> Failure {
     match error {
-        StartError::Store(StoreError::Pending { .. }) | StartError::NoSandboxes | StartError::Catalogue(_) => {
+        StartError::Store(StoreError::Pending { .. }) | StartError::Sandboxes(_) | StartError::Catalogue(_) => {
             Failure::new(Exit::Usage, error)
         }
         StartError::Store(_) => Failure::new(Exit::Unreachable, error)

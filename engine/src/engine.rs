@@ -27,6 +27,7 @@ use crate::agent::vision::Vision;
 use crate::api::health;
 use crate::api::state::{App, AppParts};
 use crate::backend::MediaBackend;
+use crate::backend::e2b::{E2b, E2bConfig, E2bConfigError, E2bParts};
 use crate::backend::inprocess::{InProcess, InProcessConfig, media_config};
 use crate::broker::{Broker, BrokerError, BrokerOptions};
 use crate::clock::Clock;
@@ -84,9 +85,9 @@ pub enum StartError {
     /// The key for sealed secrets could not be made.
     #[error("the key for stored secrets could not be derived")]
     Secrets(#[from] SecretsError),
-    /// `SANDBOX_BACKEND` asks for what this build has not.
-    #[error("`SANDBOX_BACKEND=e2b` is not part of this version; unset it or set it to `inprocess`")]
-    NoSandboxes,
+    /// `SANDBOX_BACKEND=e2b` without what it needs.
+    #[error(transparent)]
+    Sandboxes(#[from] E2bConfigError),
 }
 
 /// A running engine. Dropping it leaves it running; [`Self::shut_down`] ends it.
@@ -95,7 +96,7 @@ pub struct Engine {
     address: SocketAddr,
     lifecycle: Lifecycle,
     grace: Duration,
-    backend: Arc<InProcess>,
+    backend: Arc<dyn MediaBackend>,
     store: Arc<dyn Store>,
     bucket: Option<ObjectStore>,
 }
@@ -135,9 +136,11 @@ impl Engine {
 /// # Errors
 /// When a part of it is not usable; nothing is left running then.
 pub async fn start(settings: Settings, listener: TcpListener) -> Result<Engine, StartError> {
-    if settings.sandbox.backend == SandboxBackend::E2b {
-        return Err(StartError::NoSandboxes);
-    }
+    // What is missing for sandboxes is told before anything is opened.
+    let sandboxes = match settings.sandbox.backend {
+        SandboxBackend::E2b => Some(E2bConfig::from_settings(&settings)?),
+        SandboxBackend::InProcess => None,
+    };
     let address = listener.local_addr().map_err(StartError::Listener)?;
     let settings = Arc::new(settings);
     let clock = Clock::system();
@@ -152,11 +155,28 @@ pub async fn start(settings: Settings, listener: TcpListener) -> Result<Engine, 
         None => Media::new(media_config(&settings)),
     };
     let bucket = media.objects().cloned();
-    let backend =
-        Arc::new(InProcess::new(InProcessConfig::from_settings(&settings), Arc::clone(&store), media.clone()));
+    let backend: Arc<dyn MediaBackend> = match (sandboxes, &bucket) {
+        (Some(config), Some(objects)) => {
+            let backend = E2b::new(E2bParts {
+                config,
+                store: Arc::clone(&store),
+                broker: Arc::clone(&broker),
+                clock: clock.clone(),
+                lifecycle: lifecycle.clone(),
+                media: media.clone(),
+                objects: objects.clone(),
+            })?;
+            backend.start_reaper();
+            Arc::new(backend)
+        }
+        (Some(_), None) => return Err(E2bConfigError::BucketMissing { names: vec!["S3_BUCKET"] }.into()),
+        (None, _) => {
+            Arc::new(InProcess::new(InProcessConfig::from_settings(&settings), Arc::clone(&store), media.clone()))
+        }
+    };
     let secrets = Secrets::new(&settings)?;
     let uploads = open_uploads(&settings, media.clone(), &store, &broker, &clock, &lifecycle)?;
-    let thinking = Thinking::new(&settings, &secrets, &store, Arc::clone(&backend) as Arc<dyn MediaBackend>)?;
+    let thinking = Thinking::new(&settings, &secrets, &store, Arc::clone(&backend))?;
 
     let agent = thinking.agent;
     let sessions = Sessions::new(Parts {
@@ -164,7 +184,7 @@ pub async fn start(settings: Settings, listener: TcpListener) -> Result<Engine, 
         broker: Arc::clone(&broker),
         clock: clock.clone(),
         lifecycle: lifecycle.clone(),
-        backend: Arc::clone(&backend) as Arc<dyn MediaBackend>,
+        backend: Arc::clone(&backend),
         runner: Runner::new(move |context| {
             let agent = agent.clone();
             async move { agent.run(context).await }
@@ -194,7 +214,7 @@ pub async fn start(settings: Settings, listener: TcpListener) -> Result<Engine, 
         &IngestParts {
             store: Arc::clone(&store),
             broker: Arc::clone(&broker),
-            backend: Arc::clone(&backend) as Arc<dyn MediaBackend>,
+            backend: Arc::clone(&backend),
             youtube: settings.youtube.import_enabled.then(|| Arc::new(Youtube::new(youtube_config(&settings), media))),
             video_folder: settings.media.video_folder.clone(),
             uploads: Some(uploads.clone()),

@@ -129,7 +129,7 @@ pub struct StatsView {
 pub struct SandboxView {
     /// `inprocess` or `e2b`.
     pub backend: String,
-    /// `starting`, `ready` or `failed`.
+    /// `starting`, `ready`, `failed`, or `lost` when it is gone and the next message brings a new one.
     pub status: String,
     /// The provider's id; null on the host.
     pub id: Option<String>,

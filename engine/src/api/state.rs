@@ -83,7 +83,7 @@ pub struct Held {
 }
 
 impl App {
-    /// Over these parts. `/readyz` asks the store, the broker and the bucket; [`ReadyChecks::with`] adds to that.
+    /// Over these parts. `/readyz` asks the store, the broker, the bucket and who provides sandboxes; [`ReadyChecks::with`] adds to that.
     pub fn new(parts: AppParts) -> Self {
         let AppParts { settings, store, broker, clock, lifecycle, sessions, streams, uploads, secrets } = parts;
         let asked_store = Arc::clone(&store);
@@ -102,6 +102,15 @@ impl App {
                 let bucket = bucket.clone();
                 async move { Ok(bucket.ping().await?) }
             }),
+        };
+        let backend = Arc::clone(sessions.backend());
+        let ready = if backend.name() == "e2b" {
+            ready.with("sandboxes", move || {
+                let backend = Arc::clone(&backend);
+                async move { Ok(backend.ping().await?) }
+            })
+        } else {
+            ready
         };
         Self(Arc::new(Held {
             key: KeyCheck::new(&settings.server.api_key, settings.server.is_loopback()),

@@ -182,13 +182,6 @@ impl InProcess {
         }
     }
 
-    /// Ends everything that shell commands left running, and waits for it. To be called when no run is left.
-    pub async fn shut_down(&self) {
-        if let Some(shell) = &self.shell {
-            shell.shut_down().await;
-        }
-    }
-
     async fn record(&self, video: &VideoId) -> Result<FileRecord, BackendError> {
         let missing = |reason: String| BackendError::NoSource { video: video.clone(), reason };
         let record = match self.store.file(video).await {
@@ -335,6 +328,12 @@ impl InProcess {
 impl MediaBackend for InProcess {
     fn name(&self) -> &'static str {
         "inprocess"
+    }
+
+    async fn shut_down(&self) {
+        if let Some(shell) = &self.shell {
+            shell.shut_down().await;
+        }
     }
 
     async fn clip(&self, target: &Target, wish: &ClipWish, stop: &CancellationToken) -> Result<ClipMade, BackendError> {
@@ -584,11 +583,15 @@ impl MediaBackend for InProcess {
         Ok((media, record.size_bytes))
     }
 
-    async fn make_tiles(&self, video: &VideoId, stop: &CancellationToken) -> Result<bool, BackendError> {
-        let Some(tiles) = &self.tiles else { return Ok(false) };
+    async fn make_tiles(
+        &self,
+        _job: &SessionId,
+        video: &VideoId,
+        stop: &CancellationToken,
+    ) -> Result<(), BackendError> {
+        let Some(tiles) = &self.tiles else { return Ok(()) };
         let (source, record) = self.video(video).await?;
-        tiles.make(&source, &record, stop).await.map_err(|error| self.told(&error))?;
-        Ok(true)
+        tiles.make(&source, &record, stop).await.map_err(|error| self.told(&error))
     }
 
     fn workspace(&self, session: &SessionId) -> Option<Utf8PathBuf> {
@@ -601,7 +604,7 @@ fn file_name(record: &FileRecord) -> String {
     format!("{}{}", record.id, record.extension)
 }
 
-fn object_key(key: &str) -> Result<ObjectKey, BackendError> {
+pub(super) fn object_key(key: &str) -> Result<ObjectKey, BackendError> {
     key.parse().map_err(|error| BackendError::Media(format!("the stored reference is damaged: {error}")))
 }
 
@@ -610,7 +613,7 @@ fn elsewhere(place: &str) -> BackendError {
 }
 
 /// The name that the user sees: the wanted one, with the file's own extension where it has none.
-fn artifact_name(wanted: Option<&str>, path: &Utf8Path) -> String {
+pub(super) fn artifact_name(wanted: Option<&str>, path: &Utf8Path) -> String {
     let own = path.file_name().unwrap_or("file");
     let wanted = wanted.and_then(|name| name.rsplit(['/', '\\']).next()).map(str::trim).filter(|name| !name.is_empty());
     match (wanted, path.extension()) {
@@ -621,7 +624,7 @@ fn artifact_name(wanted: Option<&str>, path: &Utf8Path) -> String {
 }
 
 /// The media type that a browser needs, by the extension; what is not known is saved rather than shown.
-fn media_type(name: &str) -> &'static str {
+pub(super) fn media_type(name: &str) -> &'static str {
     match Utf8Path::new(name).extension().unwrap_or_default().to_ascii_lowercase().as_str() {
         "mp4" | "m4v" => MP4,
         "mov" => "video/quicktime",
@@ -647,7 +650,7 @@ fn media_type(name: &str) -> &'static str {
     }
 }
 
-fn unix_seconds() -> u64 {
+pub(super) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 

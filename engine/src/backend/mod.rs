@@ -3,6 +3,7 @@
 //! Every operation is about one session's video and answers with references ([`MediaRef`]), never with links that expire
 //! or with bytes.
 
+pub mod e2b;
 pub mod inprocess;
 mod mirror;
 mod outputs;
@@ -19,7 +20,7 @@ use camino::Utf8PathBuf;
 use tokio_util::sync::CancellationToken;
 
 use crate::ids::{SessionId, VideoId};
-use crate::store::records::MediaRef;
+use crate::store::records::{MediaFacts, MediaRef, Mode, SessionRecord};
 
 /// What a backend can fail with. The message is for the model and the client, and names no path outside the session.
 #[derive(Debug, thiserror::Error)]
@@ -145,11 +146,102 @@ pub struct ArtifactMade {
     pub size_bytes: u64,
 }
 
+/// News of an import that goes on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ImportNews {
+    /// What the video's page says.
+    Page(ImportPage),
+    /// Hundredths of the download that are done.
+    Percent(u8),
+}
+
+/// What the page of a video says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ImportPage {
+    pub title: Option<String>,
+    pub extractor: Option<String>,
+    pub duration_seconds: Option<f64>,
+    pub width: Option<u32>,
+    pub height: Option<u32>,
+    pub format_id: Option<String>,
+}
+
+/// A video that was fetched into the bucket.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImportMade {
+    pub bucket_key: String,
+    pub size_bytes: u64,
+    /// All 64 hex digits.
+    pub sha256: String,
+    pub facts: MediaFacts,
+    pub extension: &'static str,
+    pub mime_type: &'static str,
+}
+
+/// Why an import did not come about.
+#[derive(Debug)]
+pub struct ImportFailed {
+    /// For the client.
+    pub reason: String,
+    /// Whether another attempt would fail alike.
+    pub is_final: bool,
+    /// Whether it was stopped.
+    pub is_cancelled: bool,
+}
+
 /// Where media work and the shell run.
 #[async_trait]
 pub trait MediaBackend: Send + Sync + fmt::Debug {
     /// `inprocess` or `e2b`, as the session's `sandbox` object says.
     fn name(&self) -> &'static str;
+
+    /// Whether something has to boot before a new session of this mode is idle.
+    fn boots(&self, _mode: Mode) -> bool {
+        false
+    }
+    /// Boots what a pending session needs, and makes it idle, or leaves it with the run that began meanwhile. Nothing happens if
+    /// that is being done elsewhere, or if the session is not there any more.
+    async fn boot(&self, _session: &SessionId, _stop: &CancellationToken) -> Result<(), BackendError> {
+        Ok(())
+    }
+    /// Whether a pending session's boot is under way, on whichever engine.
+    async fn is_booting(&self, _session: &SessionId) -> Result<bool, BackendError> {
+        Ok(true)
+    }
+    /// Looks whether what a session had is still there, and replaces it if not. For the beginning of a run, beside its first request.
+    async fn freshen(&self, _session: &SessionRecord, _stop: &CancellationToken) {}
+    /// Says that work on a video begins which belongs to no session; [`Self::end_session`] with the same id ends it.
+    async fn begin_job(&self, _job: &SessionId, _video: &VideoId) {}
+    /// Whether imports are fetched by [`Self::import`] rather than on this host.
+    fn imports(&self) -> bool {
+        false
+    }
+    /// Fetches a video from its page into the bucket, as part of a job.
+    async fn import(
+        &self,
+        _job: &SessionId,
+        _video: &VideoId,
+        _url: &str,
+        _news: &(dyn Fn(ImportNews) + Send + Sync),
+        _stop: &CancellationToken,
+    ) -> Result<ImportMade, ImportFailed> {
+        Err(ImportFailed { reason: "imports are fetched elsewhere".to_owned(), is_final: true, is_cancelled: false })
+    }
+    /// Makes, as part of a job, what is missing of the tiles from which clips of this video are put together, where the settings want tiles.
+    async fn make_tiles(
+        &self,
+        _job: &SessionId,
+        _video: &VideoId,
+        _stop: &CancellationToken,
+    ) -> Result<(), BackendError> {
+        Ok(())
+    }
+    /// Answers when whatever provides sandboxes does.
+    async fn ping(&self) -> Result<(), BackendError> {
+        Ok(())
+    }
+    /// Ends everything that it left running, and waits for it. To be called when no run is left.
+    async fn shut_down(&self) {}
 
     async fn clip(&self, target: &Target, wish: &ClipWish, stop: &CancellationToken) -> Result<ClipMade, BackendError>;
     async fn frames(
@@ -198,10 +290,6 @@ pub trait MediaBackend: Send + Sync + fmt::Debug {
     async fn link(&self, media: &MediaRef, ttl: Duration) -> Result<Option<String>, BackendError>;
     /// A reference to the whole source video, and its size in bytes.
     async fn source(&self, video: &VideoId) -> Result<(MediaRef, u64), BackendError>;
-    /// Makes what is missing of the tiles from which clips of this video are put together; `false` where there are none by the settings.
-    async fn make_tiles(&self, _video: &VideoId, _stop: &CancellationToken) -> Result<bool, BackendError> {
-        Ok(false)
-    }
     /// Where the workspace of a session is on this host, if it is on this host.
     fn workspace(&self, session: &SessionId) -> Option<Utf8PathBuf>;
 }

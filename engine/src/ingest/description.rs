@@ -32,6 +32,7 @@ pub(super) enum Described {
 /// Takes frames over the whole video and has them described.
 pub(super) async fn describe(
     parts: &IngestParts,
+    job: &SessionId,
     vision: &Vision,
     file: &FileRecord,
     stop: &CancellationToken,
@@ -54,10 +55,9 @@ pub(super) async fn describe(
         max_frames,
         max_dimension: parts.config.description_max_dimension,
     };
-    // The work belongs to no session; it has a workspace of its own for as long as it takes.
-    let target = Target { session: SessionId::generate(), video: file.id.clone(), path: None };
+    let target = Target { session: job.clone(), video: file.id.clone(), path: None };
     let taken = parts.backend.frames(&target, &wish, stop).await;
-    let described = match taken {
+    match taken {
         Ok(frames) => {
             let vision = vision.with_backend(std::sync::Arc::clone(&parts.backend), target.session.clone());
             let subject = Subject { title: file.title(), duration_seconds: duration };
@@ -85,9 +85,5 @@ pub(super) async fn describe(
         }
         Err(BackendError::Cancelled) => Described::Stopped,
         Err(error) => Described::Not { reason: error.to_string(), may_help: true },
-    };
-    if let Err(error) = parts.backend.end_session(&target.session).await {
-        tracing::warn!(video.id = %file.id, %error, "the workspace of a description was not removed");
     }
-    described
 }

@@ -134,6 +134,6 @@ pub fn start(lifecycle: &Lifecycle, parts: &IngestParts) {
 }
 
 /// The lease under which one engine works on a file.
-fn lease_name(video: &VideoId) -> String {
+pub(crate) fn lease_name(video: &VideoId) -> String {
     format!("ingest:{video}")
 }

@@ -16,6 +16,8 @@ use super::hash::hex;
 use super::kind::{Kind, kind_of};
 use super::upload::{HEAD_BYTES, facts, remove_file};
 use super::worker::{Ended, Worker};
+use crate::backend::{ImportFailed, ImportMade, ImportNews, ImportPage};
+use crate::ids::SessionId;
 use crate::store::records::{FileRecord, FileSource, ImportState, WorkStatus};
 use crate::store::{StoreError, chain};
 
@@ -43,11 +45,20 @@ struct Placed {
     downloaded: Downloaded,
 }
 
+/// Where a download is.
+enum Fetched {
+    Here(Box<Placed>),
+    /// Where media work runs elsewhere.
+    InBucket(ImportMade),
+}
+
 /// Why a download did not come about.
 #[derive(Debug)]
 enum NotFetched {
     /// yt-dlp, YouTube or the video.
     Youtube(YoutubeError),
+    /// The same, where media work runs elsewhere.
+    Elsewhere(ImportFailed),
     /// This host.
     Here(String),
 }
@@ -60,13 +71,26 @@ impl From<YoutubeError> for NotFetched {
 
 impl NotFetched {
     fn is_final(&self) -> bool {
-        matches!(self, Self::Youtube(error) if error.is_final())
+        match self {
+            Self::Youtube(error) => error.is_final(),
+            Self::Elsewhere(failure) => failure.is_final,
+            Self::Here(_) => false,
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        match self {
+            Self::Youtube(error) => matches!(error, YoutubeError::Media(MediaError::Cancelled)),
+            Self::Elsewhere(failure) => failure.is_cancelled,
+            Self::Here(_) => false,
+        }
     }
 
     /// For the client. What only the operator can use goes to the log.
     fn told(&self) -> String {
         match self {
             Self::Here(reason) => reason.clone(),
+            Self::Elsewhere(failure) => failure.reason.clone(),
             Self::Youtube(YoutubeError::Media(MediaError::Start { program, .. })) => format!(
                 "`{}` could not be started on this engine; its operator can install it, or name it with `YTDLP_PATH`",
                 program.file_name().unwrap_or_default()
@@ -81,7 +105,12 @@ impl NotFetched {
 
 impl Worker {
     /// Brings the bytes of a file here, if they are to come from elsewhere.
-    pub(super) async fn source(&self, file: FileRecord, stop: &CancellationToken) -> Result<Sourced, StoreError> {
+    pub(super) async fn source(
+        &self,
+        job: &SessionId,
+        file: FileRecord,
+        stop: &CancellationToken,
+    ) -> Result<Sourced, StoreError> {
         let url = match &file.source {
             FileSource::Youtube { url, .. } if is_unfinished(&file) => url.clone(),
             FileSource::Youtube { .. } | FileSource::Upload => return Ok(Sourced::Settled(Box::new(file))),
@@ -109,7 +138,15 @@ impl Worker {
         let unwanted = stop.child_token();
         let so_far = AtomicU8::new(UNKNOWN);
         let fetched = {
-            let fetch = self.fetch(&youtube, &file, &url, &so_far, &unwanted);
+            let fetch = async {
+                if self.parts.backend.imports() {
+                    self.fetch_elsewhere(job, &file, &url, &so_far, &unwanted).await.map(Fetched::InBucket)
+                } else {
+                    self.fetch(&youtube, &file, &url, &so_far, &unwanted)
+                        .await
+                        .map(|placed| Fetched::Here(Box::new(placed)))
+                }
+            };
             tokio::pin!(fetch);
             tokio::select! {
                 fetched = &mut fetch => fetched,
@@ -122,8 +159,9 @@ impl Worker {
             }
         };
         match fetched {
-            Ok(placed) => self.here(file, placed, stop).await,
-            Err(NotFetched::Youtube(YoutubeError::Media(MediaError::Cancelled))) => self.put_back(file).await,
+            Ok(Fetched::Here(placed)) => self.here(file, *placed, stop).await,
+            Ok(Fetched::InBucket(made)) => self.in_bucket(file, made).await,
+            Err(failure) if failure.is_cancelled() => self.put_back(file).await,
             Err(failure) => {
                 if let NotFetched::Youtube(error @ YoutubeError::Media(_)) = &failure {
                     tracing::warn!(video.id = %file.id, error = %chain(error), "an import failed on this host");
@@ -165,6 +203,64 @@ impl Worker {
             .map_err(|error| NotFetched::Here(format!("could not read the download: {}", error.kind())))?;
         let kind = kind_of(downloaded.probe().container.as_deref().unwrap_or_default(), &head);
         Ok(Placed { kind, sha256, size_bytes, downloaded })
+    }
+
+    /// Has the download made where media work runs.
+    async fn fetch_elsewhere(
+        &self,
+        job: &SessionId,
+        file: &FileRecord,
+        url: &str,
+        so_far: &AtomicU8,
+        stop: &CancellationToken,
+    ) -> Result<ImportMade, NotFetched> {
+        let (told, mut pages) = tokio::sync::mpsc::channel(1);
+        let news = move |news: ImportNews| match news {
+            ImportNews::Page(page) => {
+                let _nobody_listens = told.try_send(page);
+            }
+            ImportNews::Percent(percent) => so_far.store(percent, Ordering::Relaxed),
+        };
+        let import = async move { self.parts.backend.import(job, &file.id, url, &news, stop).await };
+        let note = async {
+            // One page, told early: a client sees what is on its way.
+            while let Some(page) = pages.recv().await {
+                let told = self.change(file.clone(), |now| {
+                    note_page(now, &page);
+                    is_mine(now, file)
+                });
+                if let Err(error) = told.await {
+                    tracing::warn!(video.id = %file.id, error = %chain(&error), "what a page says was not written down");
+                }
+            }
+        };
+        let (made, ()) = tokio::join!(import, note);
+        made.map_err(NotFetched::Elsewhere)
+    }
+
+    /// Says that the download is in the bucket.
+    async fn in_bucket(&self, file: FileRecord, made: ImportMade) -> Result<Sourced, StoreError> {
+        let mine = file.clone();
+        let written = self.change(file, |file| {
+            let is_mine = is_mine(file, &mine);
+            made.mime_type.clone_into(&mut file.mime_type);
+            made.extension.clone_into(&mut file.extension);
+            (file.size_bytes, file.media) = (made.size_bytes, Some(made.facts.clone()));
+            file.sha256.clone_from(&made.sha256);
+            file.bucket_key = Some(made.bucket_key.clone());
+            (file.source_status, file.source_error) = (WorkStatus::Ready, None);
+            if let FileSource::Youtube { import, .. } = &mut file.source {
+                import.percent = None;
+            }
+            is_mine
+        });
+        match written.await? {
+            Some(file) => {
+                tracing::info!(video.id = %file.id, file.size_bytes = made.size_bytes, "a video is imported");
+                Ok(Sourced::Settled(Box::new(file)))
+            }
+            None => Ok(Sourced::Not(Ended::Lost)),
+        }
     }
 
     /// Writes the progress down until the file is gone or somebody else's.
@@ -307,6 +403,21 @@ fn attempts(file: &FileRecord) -> u32 {
     match &file.source {
         FileSource::Youtube { import, .. } => import.attempts,
         FileSource::Upload => 0,
+    }
+}
+
+fn note_page(file: &mut FileRecord, page: &ImportPage) {
+    if let FileSource::Youtube { import, .. } = &mut file.source {
+        *import = ImportState {
+            attempts: import.attempts,
+            percent: import.percent,
+            title: page.title.clone(),
+            extractor: page.extractor.clone(),
+            duration_seconds: page.duration_seconds,
+            width: page.width,
+            height: page.height,
+            format_id: page.format_id.clone(),
+        };
     }
 }
 

@@ -9,6 +9,7 @@ use super::IngestParts;
 use crate::agent::plan::Quality;
 use crate::agent::vision::Vision;
 use crate::backend::BackendError;
+use crate::ids::SessionId;
 use crate::store::chain;
 use crate::store::records::{FileRecord, WorkStatus};
 
@@ -62,13 +63,13 @@ impl TileWish {
 }
 
 /// Makes what is missing of a file's tiles.
-pub(super) async fn make(parts: &IngestParts, file: &FileRecord, stop: &CancellationToken) -> Tiled {
+pub(super) async fn make(parts: &IngestParts, job: &SessionId, file: &FileRecord, stop: &CancellationToken) -> Tiled {
     let serves = |wish: TileWish| parts.vision.as_ref().is_some_and(|vision| wish.serves(vision));
     if file.source_status != WorkStatus::Ready || !parts.config.tiles.is_some_and(serves) {
         return Tiled::Settled;
     }
     let made = tokio::select! {
-        made = parts.backend.make_tiles(&file.id, stop) => made,
+        made = parts.backend.make_tiles(job, &file.id, stop) => made,
         () = deleted(parts, file) => {
             // Whoever deleted the file may have been there before the last tile.
             if let Some(uploads) = &parts.uploads {
@@ -78,7 +79,7 @@ pub(super) async fn make(parts: &IngestParts, file: &FileRecord, stop: &Cancella
         }
     };
     match made {
-        Ok(_whether) => Tiled::Settled,
+        Ok(()) => Tiled::Settled,
         Err(BackendError::Cancelled) => Tiled::Stopped,
         Err(error) => {
             tracing::warn!(video.id = %file.id, error = %chain(&error), "a video stays without tiles, and its clips are cut from it");

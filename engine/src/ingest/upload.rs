@@ -36,7 +36,7 @@ const INCOMING: &str = ".incoming";
 /// Pieces on their way to the disk. A piece is what one read from the socket gave, up to some hundred kilobytes.
 const PIECES_ON_THE_WAY: usize = 8;
 /// What is read of a file to name its kind.
-pub(super) const HEAD_BYTES: usize = 4096;
+pub(crate) const HEAD_BYTES: usize = 4096;
 /// A temporary file that nobody wrote to for so long belongs to an engine that died.
 const LEFT_OVER_AFTER: Duration = Duration::from_hours(1);
 /// How often a record is read and written again when others get in between.
@@ -463,7 +463,7 @@ pub(super) fn after(before: Timestamp, now: Timestamp) -> Timestamp {
     now.max(before.checked_add(Duration::from_micros(1)).unwrap_or(before))
 }
 
-pub(super) fn facts(probe: &Probe) -> MediaFacts {
+pub(crate) fn facts(probe: &Probe) -> MediaFacts {
     let video = probe.video.as_ref();
     MediaFacts {
         duration_seconds: probe.duration.as_secs_f64(),

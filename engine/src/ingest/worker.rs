@@ -13,7 +13,7 @@ use super::source::Sourced;
 use super::tiles::{self, Tiled};
 use super::{IngestParts, lease_name};
 use crate::broker::{BrokerError, Job, Lease, TakenJob};
-use crate::ids::VideoId;
+use crate::ids::{SessionId, VideoId};
 use crate::store::records::{FileRecord, WorkStatus};
 use crate::store::{StoreError, chain};
 
@@ -130,25 +130,46 @@ impl Worker {
 
     async fn stages(&self, video: &VideoId, stop: &CancellationToken) -> Result<Ended, StoreError> {
         let Some(file) = self.parts.store.file(video).await? else { return Ok(Ended::Done) };
-        let file = match Box::pin(self.source(file, stop)).await? {
+        // The work belongs to no session; what it needs of the backend is its own for as long as it takes.
+        let job = SessionId::generate();
+        self.parts.backend.begin_job(&job, video).await;
+        let ended = self.stages_of(&job, file, stop).await;
+        if let Err(error) = self.parts.backend.end_session(&job).await {
+            tracing::warn!(video.id = %video, error = %chain(&error), "what a job worked with was not removed");
+        }
+        ended
+    }
+
+    async fn stages_of(
+        &self,
+        job: &SessionId,
+        file: FileRecord,
+        stop: &CancellationToken,
+    ) -> Result<Ended, StoreError> {
+        let file = match Box::pin(self.source(job, file, stop)).await? {
             Sourced::Settled(file) => *file,
             Sourced::Not(ended) => return Ok(ended),
         };
         let of = file.clone();
         let described = async {
             match file.description_status {
-                Some(WorkStatus::Pending | WorkStatus::Processing) => self.description(file, stop).await,
+                Some(WorkStatus::Pending | WorkStatus::Processing) => self.description(job, file, stop).await,
                 Some(WorkStatus::Ready | WorkStatus::Failed) | None => Ok(Ended::Done),
             }
         };
-        let (tiled, described) = tokio::join!(Box::pin(tiles::make(&self.parts, &of, stop)), Box::pin(described));
+        let (tiled, described) = tokio::join!(Box::pin(tiles::make(&self.parts, job, &of, stop)), Box::pin(described));
         match (tiled, described) {
             (Tiled::Stopped, Ok(Ended::Done)) => Ok(Ended::Again(Duration::ZERO)),
             (_, described) => described,
         }
     }
 
-    async fn description(&self, file: FileRecord, stop: &CancellationToken) -> Result<Ended, StoreError> {
+    async fn description(
+        &self,
+        job: &SessionId,
+        file: FileRecord,
+        stop: &CancellationToken,
+    ) -> Result<Ended, StoreError> {
         let vision = self.parts.vision.as_ref().filter(|vision| vision.model().is_some());
         let Some(vision) = vision else {
             // Nobody can describe it, which is no failure.
@@ -174,7 +195,7 @@ impl Worker {
         }
 
         let vision = vision.with_model(&self.parts.config.description_model);
-        let described = description::describe(&self.parts, &vision, &file, stop).await;
+        let described = description::describe(&self.parts, job, &vision, &file, stop).await;
         let attempt = file.description_attempts;
         let ended = match &described {
             Described::Not { may_help: true, .. } if attempt < most => Ended::Again(self.pause(attempt)),

@@ -1,5 +1,6 @@
 //! Sessions: what they may become, who runs them, and how they end.
 
+mod boot;
 pub mod change;
 mod recover;
 mod send;

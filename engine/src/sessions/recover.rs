@@ -32,6 +32,9 @@ impl Sessions {
                     if let Err(error) = self.recover_once().await {
                         tracing::warn!(error = %chain(&error), "cut-off runs could not be looked for");
                     }
+                    if let Err(error) = self.recover_boots().await {
+                        tracing::warn!(error = %chain(&error), "cut-off boots could not be looked for");
+                    }
                 }
             }
         }

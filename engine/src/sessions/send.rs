@@ -39,6 +39,23 @@ impl Sessions {
     /// message may have ended a run.
     pub async fn send(&self, id: &SessionId, request: SendRequest) -> Result<Vec<EventRecord>, SessionError> {
         let session = self.session(id).await?;
+        if matches!(session.state, SessionState::Pending { .. })
+            && session.sandbox.id.is_none()
+            && Wish::of(&session, &request).is_ok_and(|wish| wish.begins_run())
+        {
+            check_open(&session)?;
+            return Err(SessionError::SandboxStarting);
+        }
+        self.send_now(session, request).await
+    }
+
+    /// The same for a session whose sandbox may still be starting: the run waits for it.
+    pub(super) async fn send_now(
+        &self,
+        session: SessionRecord,
+        request: SendRequest,
+    ) -> Result<Vec<EventRecord>, SessionError> {
+        let id = &session.id;
         check_open(&session)?;
         let wish = Wish::of(&session, &request)?;
         if !wish.begins_run() {
@@ -46,9 +63,6 @@ impl Sessions {
         }
         if self.parts.lifecycle.draining().is_cancelled() {
             return Err(SessionError::ShuttingDown);
-        }
-        if matches!(session.state, SessionState::Pending { .. }) && session.sandbox.id.is_none() {
-            return Err(SessionError::SandboxStarting);
         }
         // Subscribed before the run is there, so that no interrupt of it can be missed.
         let mut signals = self.parts.broker.subscribe(id).await?;

@@ -19,7 +19,7 @@ use crate::ids::{ResourceId, SessionId, VideoId};
 use crate::lifecycle::Lifecycle;
 use crate::store::Store;
 use crate::store::records::{
-    AgentRecord, AgentTool, Metadata, Mode, ResourceRecord, SandboxRecord, SessionRecord, UsageTotals,
+    AgentRecord, AgentTool, Metadata, Mode, ResourceRecord, SandboxRecord, SessionRecord, UsageTotals, sandbox_status,
 };
 
 /// Rounds of tools that a run may take unless the session's metadata says otherwise.
@@ -64,7 +64,12 @@ impl Sessions {
         SessionWriter::new(Arc::clone(&self.parts.store), Arc::clone(&self.parts.broker), self.parts.clock.clone())
     }
 
-    /// Makes a session. On the host there is nothing to boot, so it is idle at once.
+    /// Where media work is done.
+    pub fn backend(&self) -> &Arc<dyn MediaBackend> {
+        &self.parts.backend
+    }
+
+    /// Makes a session. Where there is nothing to boot it is idle at once; else it boots in the background.
     ///
     /// # Errors
     /// When the agent, environment or video is not there or cannot be used; then nothing is stored.
@@ -76,9 +81,10 @@ impl Sessions {
         let max_turns = max_turns_of(&wish.metadata)?;
         let now = self.parts.clock.now();
         let id = SessionId::generate();
+        let boots = self.parts.backend.boots(mode);
         let session = SessionRecord {
             id: id.clone(),
-            state: SessionState::Idle,
+            state: if boots { SessionState::Pending { since: now } } else { SessionState::Idle },
             title: wish.title,
             metadata: wish.metadata,
             agent,
@@ -88,7 +94,7 @@ impl Sessions {
             max_turns,
             sandbox: SandboxRecord {
                 backend: self.parts.backend.name().to_owned(),
-                status: "ready".to_owned(),
+                status: if boots { sandbox_status::STARTING } else { sandbox_status::READY }.to_owned(),
                 id: None,
             },
             usage: UsageTotals::default(),
@@ -110,10 +116,14 @@ impl Sessions {
             wish.resources.into_iter().map(|resource| resource_record(&id, resource, now)).collect();
         self.parts.store.insert_session(&session, &resources).await?;
         tracing::info!(session.id = %id, agent.id = %session.agent.id, video.id = %session.video_id, "session made");
+        if boots {
+            self.boot_in_background(id.clone());
+        }
         if wish.initial_events.is_empty() {
             return Ok((session, resources));
         }
-        self.send(&id, SendRequest { events: wish.initial_events, output_structure: None }).await?;
+        // This run waits for the sandbox itself.
+        self.send_now(session, SendRequest { events: wish.initial_events, output_structure: None }).await?;
         let session = self.session(&id).await?;
         Ok((session, resources))
     }

@@ -118,6 +118,7 @@ impl Sessions {
         output_structure: Option<Value>,
         stop: CancellationToken,
     ) -> Result<RunOutcome, RunWriteError> {
+        let Some(session) = self.with_sandbox(session, &stop).await? else { return Err(RunWriteError::Lost) };
         let Some(file) = self.parts.store.file(&session.video_id).await? else {
             return Ok(RunOutcome::Failed(failure(format!(
                 "the video {} was deleted; make a new session over another file",
@@ -355,6 +356,6 @@ fn ending(cause: Option<Cause>, outcome: Option<WorkResult>) -> Ending {
     }
 }
 
-pub(super) fn failure(message: String) -> SessionFailure {
+pub(crate) fn failure(message: String) -> SessionFailure {
     SessionFailure { kind: FailureKind::UnknownError, message, retry_status: RetryStatus::Exhausted }
 }

@@ -270,10 +270,22 @@ pub struct SessionRecord {
 pub struct SandboxRecord {
     /// `inprocess` or `e2b`.
     pub backend: String,
-    /// `starting`, `ready` or `failed`.
+    /// One of [`sandbox_status`].
     pub status: String,
-    /// The provider's id; null on the host.
+    /// The provider's id; null on the host, and while there is none.
     pub id: Option<String>,
+}
+
+/// The words for how a sandbox stands.
+pub mod sandbox_status {
+    /// It boots.
+    pub const STARTING: &str = "starting";
+    /// It can be used, or there is none because none is needed yet.
+    pub const READY: &str = "ready";
+    /// It did not boot.
+    pub const FAILED: &str = "failed";
+    /// It is gone: it timed out, was ended or broke down. The next message may bring a new one.
+    pub const LOST: &str = "lost";
 }
 
 /// A tool call that waits for the client.

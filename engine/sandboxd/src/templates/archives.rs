@@ -1,0 +1,89 @@
+//! Archives of COPY steps: uploaded once for each content and team.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use camino::Utf8PathBuf;
+use futures::{Stream, StreamExt as _};
+use tokio::io::AsyncWriteExt as _;
+
+use crate::config::Team;
+use crate::folders::Folders;
+use crate::names;
+
+/// Addresses that were given out and not yet used.
+const MOST_ADDRESSES: usize = 10_000;
+
+/// Why an archive was not kept.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ArchiveFailure {
+    #[error("Invalid files hash")]
+    BadHash,
+    #[error("this address allows no upload; ask for another")]
+    UnknownAddress,
+    #[error("the upload broke off: {0}")]
+    CutOff(String),
+    #[error("the archive cannot be kept")]
+    Io(#[from] io::Error),
+}
+
+/// The archives.
+#[derive(Debug)]
+pub(crate) struct Archives {
+    folders: Arc<Folders>,
+    /// Who has the word in the address may upload this archive.
+    addresses: Mutex<HashMap<String, Utf8PathBuf>>,
+}
+
+impl Archives {
+    pub(crate) fn new(folders: Arc<Folders>) -> Self {
+        Self { folders, addresses: Mutex::default() }
+    }
+
+    fn addresses(&self) -> MutexGuard<'_, HashMap<String, Utf8PathBuf>> {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where an archive is, or would be.
+    pub(crate) fn place(&self, team: &Team, hash: &str) -> Result<Utf8PathBuf, ArchiveFailure> {
+        let is_hash = hash.len() == 64 && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        if !is_hash {
+            return Err(ArchiveFailure::BadHash);
+        }
+        Ok(self.folders.archives().join(team.name()).join(hash))
+    }
+
+    /// The word for an address at which this archive may be uploaded once.
+    pub(crate) fn open_address(&self, place: Utf8PathBuf) -> String {
+        let word = names::token();
+        let mut addresses = self.addresses();
+        if addresses.len() >= MOST_ADDRESSES {
+            addresses.clear();
+        }
+        addresses.insert(word.clone(), place);
+        word
+    }
+
+    /// Keeps what is uploaded, once it is whole.
+    pub(crate) async fn store<E: std::fmt::Display>(
+        &self,
+        word: &str,
+        mut bytes: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    ) -> Result<(), ArchiveFailure> {
+        let place = self.addresses().get(word).cloned().ok_or(ArchiveFailure::UnknownAddress)?;
+        let folder = place.parent().unwrap_or(&place);
+        tokio::fs::create_dir_all(folder).await?;
+        let (file, partial) = tempfile::NamedTempFile::new_in(self.folders.unfinished())?.into_parts();
+        let mut file = tokio::fs::File::from_std(file);
+        while let Some(next) = bytes.next().await {
+            let next = next.map_err(|error| ArchiveFailure::CutOff(error.to_string()))?;
+            file.write_all(&next).await?;
+        }
+        file.flush().await?;
+        partial.persist(&place).map_err(|error| error.error)?;
+        self.addresses().remove(word);
+        Ok(())
+    }
+}

@@ -131,14 +131,11 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct SandboxdArgs {
     /// The address and port to listen on; port 0 takes a free one
-    #[arg(long, value_name = "ADDR", default_value_t = crate::sandboxd::USUAL_ADDRESS)]
+    #[arg(long, value_name = "ADDR", default_value_t = crate::sandboxd::USUAL_ADDRESS, value_parser = crate::sandboxd::address)]
     pub(crate) listen: SocketAddr,
     /// A key that is let in, as a team of its own; may be given several times
     #[arg(long, value_name = "KEY", required = true)]
     pub(crate) key: Vec<String>,
-    /// One more key, of another team
-    #[arg(long, value_name = "KEY")]
-    pub(crate) key2: Option<String>,
     /// How sandboxes are kept apart: in namespaces of this machine
     #[arg(long, value_enum, default_value_t = SandboxDriver::Namespace)]
     pub(crate) driver: SandboxDriver,

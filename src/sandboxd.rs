@@ -1,6 +1,6 @@
 //! `ambientctl sandboxd`: a host of sandboxes until a signal; and the agent in each of them.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs as _};
 
 use ambient_ctl::environment::Environment;
 use ambient_ctl::output::{Exit, Failure, Printer};
@@ -29,7 +29,7 @@ pub(crate) fn run(args: SandboxdArgs, environment: &Environment, printer: Printe
     match args.driver {
         SandboxDriver::Namespace => {}
     }
-    let keys = args.key.into_iter().chain(args.key2).map(SecretString::from).collect();
+    let keys = args.key.into_iter().map(SecretString::from).collect();
     let mut config = Config::new(args.listen, keys, data_folder);
     config.max_sandboxes = args.max_sandboxes;
     config.network = match args.network {
@@ -97,3 +97,12 @@ pub(crate) fn agent(stage: SandboxStage) -> std::process::ExitCode {
 
 /// The usual address: E2B's own SDKs take it as `E2B_API_URL` and `E2B_SANDBOX_URL`.
 pub(crate) const USUAL_ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 3000);
+
+/// An address of `--listen`: a number or a name, and a port.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    let found = text.to_socket_addrs().map_err(|error| format!("`{text}` is no address with a port: {error}"))?;
+    let found: Vec<_> = found.collect();
+    // `localhost` is two addresses here and there; clients look at the older one first.
+    let usual = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    usual.copied().ok_or_else(|| format!("`{text}` has no address"))
+}

@@ -34,7 +34,7 @@ trap clean_up EXIT
 trap 'exit 130' INT TERM
 
 : >"$log.out"
-"$binary" sandboxd --listen 127.0.0.1:0 --key "$E2B_API_KEY" --key2 "$E2B_API_KEY_2" --data-dir "$data" \
+"$binary" sandboxd --listen 127.0.0.1:0 --key "$E2B_API_KEY" --key "$E2B_API_KEY_2" --data-dir "$data" \
     --max-sandboxes "$SANDBOXD_MOST" >"$log.out" 2>"$log" &
 host=$!
 for _ in $(seq 6000); do

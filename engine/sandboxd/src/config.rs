@@ -7,6 +7,7 @@ use camino::Utf8PathBuf;
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 
+use crate::names::hex;
 use crate::namespace::NetworkMode;
 
 /// Settings of a host.
@@ -47,8 +48,7 @@ pub(crate) struct Team(String);
 impl Team {
     fn of(key: &str) -> Self {
         let digest = Sha256::digest(key);
-        let hex: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-        Self(format!("team-{hex}"))
+        Self(format!("team-{}", hex(&digest[..6])))
     }
 
     pub(crate) fn name(&self) -> &str {

@@ -1,5 +1,7 @@
 //! Ids and tokens that the host makes, and the shapes of those that it is given.
 
+use std::fmt::Write as _;
+
 use rand::RngExt as _;
 
 /// What ids consist of, so that they fit into names of hosts and files.
@@ -14,6 +16,14 @@ pub(crate) fn random_name(count: usize) -> String {
 /// Id of a sandbox: `i` and 20 more.
 pub(crate) fn sandbox_id() -> String {
     format!("i{}", random_name(20))
+}
+
+/// Bytes as hex digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _never_fails = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// A token: 64 hex digits.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, chown};
+use std::os::unix::fs::{DirBuilderExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -127,10 +127,7 @@ pub(super) fn make_folders(path: &Path, user: &User) -> io::Result<()> {
     let missing: Vec<_> = path.ancestors().take_while(|folder| !folder.exists()).collect();
     for folder in missing.into_iter().rev() {
         match fs::DirBuilder::new().mode(0o755).create(folder) {
-            Ok(()) => {
-                fs::set_permissions(folder, fs::Permissions::from_mode(0o755))?;
-                chown(folder, Some(user.uid), Some(user.gid))?;
-            }
+            Ok(()) => chown(folder, Some(user.uid), Some(user.gid))?,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use nix::libc;
 use nix::unistd::{Gid, Uid, setgid, setgroups, setsid, setuid};
+use rustix::fs::{Mode as FileMode, OFlags};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -20,6 +21,9 @@ pub(super) fn awaited(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<Own
     unsafe { AsyncFd::register_with_interest(fd, interest) }.map_err(|error| error.into_parts().1)
 }
 
+/// How much sooner than the agent a command is killed for want of memory.
+const COMES_FIRST: &[u8] = b"300";
+
 /// Lets the command run as this user, in all of the user's groups; with `terminal` as leader of a session whose terminal is its standard
 /// input.
 #[expect(unsafe_code, reason = "supplementary groups and a controlling terminal can only be set between fork and exec")]
@@ -30,6 +34,12 @@ pub(super) fn run_as(command: &mut Command, user: &User, terminal: bool) {
         if terminal {
             setsid()?;
             rustix::process::ioctl_tiocsctty(io::stdin().as_fd())?;
+        }
+        // When memory is short, a command goes before the agent. Of no use is no reason to fail.
+        if let Ok(file) =
+            rustix::fs::open(c"/proc/self/oom_score_adj", OFlags::WRONLY | OFlags::CLOEXEC, FileMode::empty())
+        {
+            let _killed_like_any_other = rustix::io::write(&file, COMES_FIRST);
         }
         setgroups(&groups)?;
         setgid(gid)?;

@@ -1,4 +1,4 @@
-//! Requests to programs in a sandbox, WebSockets too.
+//! Requests to programs in a sandbox, also such that switch to another protocol.
 
 use ambient_e2b::protocol::header;
 use axum::body::Body;

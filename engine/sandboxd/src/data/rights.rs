@@ -41,8 +41,17 @@ pub(super) struct Signature {
     path: String,
     username: String,
     operation: FileOperation,
-    /// As it stands in the address, and as a number if it is one.
-    expiration: Option<Option<i64>>,
+    end: End,
+}
+
+/// When a signature ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Never,
+    /// In seconds since 1970.
+    At(i64),
+    /// The address says something that is no time: nobody signed that.
+    Unreadable,
 }
 
 impl Signature {
@@ -53,26 +62,26 @@ impl Signature {
             _ => FileOperation::Write,
         };
         let query = request.uri().query().unwrap_or_default();
-        let (mut given, mut path, mut username, mut expiration) = (None, String::new(), String::new(), None);
+        let (mut given, mut path, mut username, mut end) = (None, String::new(), String::new(), End::Never);
         for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
             match name.as_ref() {
                 "signature" => given = Some(value.into_owned()),
                 "path" => path = value.into_owned(),
                 "username" => username = value.into_owned(),
-                "signature_expiration" => expiration = Some(value.parse().ok()),
+                "signature_expiration" => end = value.parse().map_or(End::Unreadable, End::At),
                 _ => {}
             }
         }
         let given = given.filter(|given| !given.is_empty())?;
-        Some(Self { given, path, username, operation, expiration })
+        Some(Self { given, path, username, operation, end })
     }
 
     /// Whether this token made it. When it ends is another question.
     pub(super) fn is_by(&self, token: &Token) -> bool {
-        let expiration = match self.expiration {
-            Some(None) => return false,
-            Some(number) => number,
-            None => None,
+        let expiration = match self.end {
+            End::Never => None,
+            End::At(end) => Some(end),
+            End::Unreadable => return false,
         };
         let wanted = file_signature(&self.path, self.operation, &self.username, token, expiration);
         // Compared like a token, which takes its time whatever the first difference.
@@ -83,9 +92,9 @@ impl Signature {
         if !self.is_by(token) {
             return Err(Refusal::BadSignature);
         }
-        match self.expiration.flatten() {
-            Some(end) if end < now().as_second() => Err(Refusal::Expired),
-            _ => Ok(()),
+        match self.end {
+            End::At(end) if end < now().as_second() => Err(Refusal::Expired),
+            End::Never | End::At(_) | End::Unreadable => Ok(()),
         }
     }
 }

@@ -34,6 +34,9 @@ const START: Duration = Duration::from_secs(30);
 /// How long the processes of a sandbox may take to be gone once they were killed.
 const END: Duration = Duration::from_secs(10);
 
+/// How often a process that was killed is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
 /// What the host says in a sandbox's list of processes and in its errors.
 const HOSTNAME: &str = "e2b.local";
 
@@ -114,7 +117,7 @@ impl Launcher {
         let words = self.words(group);
         #[expect(clippy::disallowed_methods, reason = "sandboxes are started here and nowhere else")]
         let mut command = tokio::process::Command::new(&self.program);
-        command.args(words).env_clear().current_dir("/").kill_on_drop(true).process_group(0);
+        command.arg0("ambientctl").args(words).env_clear().current_dir("/").kill_on_drop(true).process_group(0);
         command.stdin(OwnedFd::from(listener)).stdout(OwnedFd::from(theirs)).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(LaunchFailure::Start)?;
         // It holds the agent's ends, whose closing is to tell that the agent is gone.
@@ -209,7 +212,7 @@ impl Launcher {
             Err(error) => return Err(error),
         };
         for folder in folders {
-            end_left_over(&folder.path());
+            end_left_over(&folder.path()).await;
         }
         self.groups.clear();
         for folder in [self.folders.sandboxes(), self.folders.unfinished()] {
@@ -265,13 +268,21 @@ fn note_process(folder: &Utf8PathBuf, process: u32) -> io::Result<()> {
     fs::write(folder.join("process"), format!("{process} {started}"))
 }
 
-fn end_left_over(folder: &std::path::Path) {
+async fn end_left_over(folder: &std::path::Path) {
     let noted = fs::read_to_string(folder.join("process")).unwrap_or_default();
     let Some((process, ticks)) = noted.split_once(' ') else { return };
     let (Ok(process), Ok(ticks)) = (process.parse::<i32>(), ticks.parse::<u64>()) else { return };
     if stop::started(process) == Some(ticks) {
         tracing::info!(process, "ending a sandbox that an earlier host left");
         let _may_have_ended = nix::sys::signal::kill(nix::unistd::Pid::from_raw(process), Signal::SIGKILL);
+        let gone = async {
+            while stop::started(process) == Some(ticks) {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        };
+        if tokio::time::timeout(END, gone).await.is_err() {
+            tracing::error!(process, "it does not end");
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use super::sandbox::{Sandbox, State};
 use crate::clock::now;
 
 /// How long to sleep when nothing has an end: an end that moves wakes the keeper anyway.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_mins(1);
 
 impl Registry {
     /// Ends what is due, until it is stopped.

@@ -26,10 +26,11 @@ const LOG_LINES: usize = 1000;
 const CLIENT_ID: &str = "6532622b";
 
 /// The longest life, counted from a start.
-pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const LONGEST: Duration = Duration::from_hours(24);
 
 /// What its maker chose once and for all.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own in the protocol")]
 pub(crate) struct Behaviour {
     pub(crate) pause_at_end: bool,
     pub(crate) pause_with_memory: bool,

@@ -26,7 +26,7 @@ use crate::namespace::{Dial, DialFailure, Launch, LaunchFailure, Launcher, Machi
 use crate::sandboxes::start_command;
 
 /// How long a start command has to become ready, and how often it is asked.
-const READY: Duration = Duration::from_secs(10 * 60);
+const READY: Duration = Duration::from_mins(10);
 const READY_EVERY: Duration = Duration::from_secs(2);
 
 /// The step names of what is not one of the steps.
@@ -253,10 +253,8 @@ impl Builder {
         let is_ready = start_command::start(bench.dial(), image, READY_EVERY, READY, true).await;
         bench.discard(self).await;
         let what = "the start command failed".to_owned();
-        match is_ready.map_err(|source| BuildFailure::Run { what, source })? {
-            true => Ok(()),
-            false => Err(BuildFailure::NotReady),
-        }
+        let is_ready = is_ready.map_err(|source| BuildFailure::Run { what, source })?;
+        if is_ready { Ok(()) } else { Err(BuildFailure::NotReady) }
     }
 }
 

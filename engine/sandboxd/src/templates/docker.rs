@@ -6,6 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::base::{BaseFailure, output, provision, run};
 use super::layers::Layers;
+use crate::names::hex;
 
 /// Names of layers that were images.
 pub(super) const LAYER_PREFIX: &str = "image-";
@@ -21,8 +22,7 @@ pub(super) async fn local_image(layers: &Layers, reference: &str) -> Result<Opti
     };
     let id = String::from_utf8_lossy(&id).trim().to_owned();
     let digest = Sha256::digest(&id);
-    let hex: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    let name = format!("{LAYER_PREFIX}{hex}");
+    let name = format!("{LAYER_PREFIX}{}", hex(&digest[..8]));
     if layers.has(&name) {
         return Ok(Some(name));
     }

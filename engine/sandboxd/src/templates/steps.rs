@@ -6,6 +6,7 @@ use ambient_e2b::protocol::template::{Step, StepKind};
 use sha2::{Digest as _, Sha256};
 
 use super::image::Image;
+use crate::names::hex;
 
 /// Where a COPY step's archive lies while it is unpacked.
 pub(super) const ARCHIVE: &str = "/tmp/.ambient-copy.tar";
@@ -86,6 +87,7 @@ pub(super) struct Progress {
 
 /// What a step asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "one lives at a time, and is taken apart at once")]
 pub(super) enum Action {
     /// A command whose files make a layer.
     Layer {
@@ -252,7 +254,7 @@ fn hash(parts: &[&str]) -> String {
         digest.update(part.len().to_be_bytes());
         digest.update(part);
     }
-    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&digest.finalize())
 }
 
 /// What a source names in its archive: cut before its first wildcard, to the folder that this is in.

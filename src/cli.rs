@@ -1,5 +1,6 @@
 //! The words of the command line: one enum over all parts of the product.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use ambient_ctl::commands::{
@@ -100,6 +101,14 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  ambientctl template build\n  ambientctl template check\n\n\
         The key is E2B_API_KEY, from the environment, from `.env` here, or from that of the installation.")]
     Template(template::Args),
+    /// Hosts sandboxes on this machine for E2B's SDKs and for `SANDBOX_BACKEND=e2b`, until SIGTERM or SIGINT
+    #[command(after_help = "Example:\n  ambientctl sandboxd --key e2b_0123456789abcdef0123456789abcdef01234567\n\n\
+        Clients set E2B_API_KEY to the key, E2B_API_URL and E2B_SANDBOX_URL to the address. Needs root, and Debian's\n\
+        debootstrap once. The first line on stdout is `sandboxd listening on http://HOST:PORT`.")]
+    Sandboxd(SandboxdArgs),
+    /// The agent in a sandbox; `sandboxd` starts it
+    #[command(hide = true, subcommand)]
+    SandboxdAgent(SandboxStage),
     /// Prints the completion script of a shell
     #[command(
         after_help = "Example:\n  ambientctl completions bash > ~/.local/share/bash-completion/completions/ambientctl"
@@ -122,4 +131,59 @@ pub(crate) struct ServeArgs {
     /// The file to read settings from, instead of `.env` in the working directory
     #[arg(long, value_name = "FILE")]
     pub(crate) env_file: Option<PathBuf>,
+}
+
+/// Words of `ambientctl sandboxd`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SandboxdArgs {
+    /// The address and port to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDR", default_value_t = crate::sandboxd::USUAL_ADDRESS, value_parser = crate::sandboxd::address)]
+    pub(crate) listen: SocketAddr,
+    /// A key that is let in, as a team of its own; may be given several times
+    #[arg(long, value_name = "KEY", required = true)]
+    pub(crate) key: Vec<String>,
+    /// How sandboxes are kept apart: in namespaces of this machine
+    #[arg(long, value_enum, default_value_t = SandboxDriver::Namespace)]
+    pub(crate) driver: SandboxDriver,
+    /// Where templates and sandboxes are kept, instead of `sandboxd` in the home of Ambient
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// How many sandboxes may exist at once, paused ones too
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) max_sandboxes: usize,
+    /// The network of sandboxes
+    #[arg(long, value_enum, default_value_t = SandboxNetwork::Private)]
+    pub(crate) network: SandboxNetwork,
+}
+
+/// How sandboxes are kept apart.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum SandboxDriver {
+    /// Namespaces, control groups and overlays of this machine
+    Namespace,
+}
+
+/// The network of sandboxes.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum SandboxNetwork {
+    /// One of its own for each, with a way out to other machines
+    Private,
+    /// The host's, services on its loopback included
+    Host,
+}
+
+/// The two stages of the agent.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum SandboxStage {
+    /// Leaves the namespaces of the host
+    Enter {
+        /// Leave its network too
+        #[arg(long)]
+        own_network: bool,
+        /// A file that moves a process into a control group
+        #[arg(long, value_name = "FILE")]
+        control_group: Vec<PathBuf>,
+    },
+    /// Is process 1 of the sandbox
+    Init,
 }

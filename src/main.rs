@@ -5,6 +5,7 @@ mod initial_block;
 mod logs;
 mod media;
 mod process_environment;
+mod sandboxd;
 mod serve;
 
 use std::process::ExitCode;
@@ -26,6 +27,10 @@ fn main() -> ExitCode {
             return u8::try_from(stop.exit_code()).map_or(Exit::Usage.into(), ExitCode::from);
         }
     };
+    // Before anything else is set up: this process is to become a sandbox.
+    if let cli::Command::SandboxdAgent(stage) = words.command {
+        return sandboxd::agent(stage);
+    }
     let printer = Printer { json: words.json, quiet: words.quiet };
     match dispatch(words, printer) {
         Ok(exit) => exit.into(),
@@ -50,6 +55,11 @@ fn dispatch(words: Cli, printer: Printer) -> Result<Exit, Failure> {
             let environment = process_environment::take(None)?;
             wait_for(commands::health::run(&args, &environment, &printer))
         }
+        Command::Sandboxd(args) => {
+            let environment = process_environment::take(None)?;
+            sandboxd::run(args, &environment, printer)
+        }
+        Command::SandboxdAgent(_) => unreachable!("`main` returned with it"),
         Command::Media(command) => Ok(media::run(command, printer)),
         Command::Install(args) => {
             wait_for(commands::install::run(&args, &process_environment::without_file(), printer))

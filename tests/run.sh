@@ -36,6 +36,7 @@ trap 'exit 143' TERM
 # The SDK of the examples, and older ones, each from before a change of the wire.
 sdk=$(sed -n 's/^anthropic==//p' examples/requirements.txt)
 older_sdks=(1.17.0 0.105.2 0.92.0)
+e2b_sdk=2.63.0
 schemathesis=4.32.5
 fuzz_seconds=90
 
@@ -153,6 +154,14 @@ quickstart() {
     [ "$before" = "$after" ] || { printf 'left running:\n%s\n' "$after" >&2; return 1; }
 }
 
+# The official E2B SDK against a host of sandboxes. The host's data folder stays between runs: the root of its base template, made with
+# debootstrap, costs a minute once.
+sandboxes() {
+    local python
+    python=$(python_with "e2b-$e2b_sdk" "e2b==$e2b_sdk" pytest==9.2.0 pytest-timeout==2.4.0)
+    counted as_root env E2B_PYTHON="$python" tests/e2b_sdk/run.sh "$binary" "$test_cache/sandboxd"
+}
+
 # The install script alone, then a whole life of an installation on Docker.
 install_script() {
     BINARY=$binary installer/release.sh "$work/release"
@@ -221,6 +230,7 @@ if [ "$step_status" = 0 ]; then
     maybe "fuzzing the API: no 5xx" fuzz
     maybe "the seed's scripts and the documents' commands" documents
     maybe "quickstart, twice" quickstart
+    maybe "E2B SDK $e2b_sdk on sandboxd" sandboxes
     maybe "the install script" install_script
     maybe "pulling from a registry" pulling
     maybe "engines over TLS and ssh" engines_elsewhere

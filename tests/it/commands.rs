@@ -24,6 +24,7 @@ fn every_command_has_help_with_an_example() {
         &["uninstall", "--help"],
         &["config", "--help"],
         &["health", "--help"],
+        &["sandboxd", "--help"],
         &["completions", "--help"],
     ] {
         let output = ambientctl(home.path()).args(words).output().unwrap();

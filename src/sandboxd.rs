@@ -1,0 +1,108 @@
+//! `ambientctl sandboxd`: a host of sandboxes until a signal; and the agent in each of them.
+
+use std::net::{SocketAddr, ToSocketAddrs as _};
+
+use ambient_ctl::environment::Environment;
+use ambient_ctl::output::{Exit, Failure, Printer};
+use ambient_sandboxd::agent::Stage;
+use ambient_sandboxd::{Config, Host, NetworkMode, StartError};
+use camino::Utf8PathBuf;
+use secrecy::SecretString;
+
+use crate::cli::{SandboxDriver, SandboxNetwork, SandboxStage, SandboxdArgs};
+use crate::serve::Signals;
+
+/// Where data is kept below the home of Ambient.
+const FOLDER: &str = "sandboxd";
+
+/// Runs a host until a signal, and gives how that ended.
+///
+/// # Errors
+/// When the settings have faults, or the host does not start.
+pub(crate) fn run(args: SandboxdArgs, environment: &Environment, printer: Printer) -> Result<Exit, Failure> {
+    let settings = environment.settings(&[], &printer)?;
+    crate::logs::start(&settings.logs)?;
+    let data_folder = match args.data_dir {
+        Some(folder) => Utf8PathBuf::try_from(folder).map_err(|error| Failure::new(Exit::Usage, error))?,
+        None => settings.home.join(FOLDER),
+    };
+    match args.driver {
+        SandboxDriver::Namespace => {}
+    }
+    let keys = args.key.into_iter().map(SecretString::from).collect();
+    let mut config = Config::new(args.listen, keys, data_folder);
+    config.max_sandboxes = args.max_sandboxes;
+    config.network = match args.network {
+        SandboxNetwork::Private => NetworkMode::Private,
+        SandboxNetwork::Host => NetworkMode::Host,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Internal, error))?;
+    let ended = runtime.block_on(serve(config, printer));
+    runtime.shutdown_background();
+    ended
+}
+
+async fn serve(config: Config, printer: Printer) -> Result<Exit, Failure> {
+    let mut signals = Signals::new().map_err(|error| Failure::new(Exit::Internal, error))?;
+    let host = tokio::select! {
+        started = Host::start(config) => started.map_err(start_failure)?,
+        // The first start takes a minute.
+        _ = signals.next() => return Ok(Exit::Interrupted),
+    };
+    printer.data(&format!("sandboxd listening on http://{}", host.address()));
+    tokio::select! {
+        name = signals.next() => tracing::info!(signal = name, "ending all sandboxes; a second signal ends at once"),
+        () = host.stopped() => tracing::error!("the host stopped by itself"),
+    }
+    tokio::select! {
+        () = host.shut_down() => Ok(Exit::Ok),
+        _ = signals.next() => Ok(Exit::Interrupted),
+    }
+}
+
+fn start_failure(error: StartError) -> Failure {
+    let hint = match &error {
+        StartError::NotRoot => "run it with `sudo`, or as a service of the system",
+        StartError::NoKey | StartError::BadKey => "give a key with `--key e2b_…`: `e2b_` and 40 hex digits",
+        StartError::Folder(_) => "`--data-dir` names the folder; each host has one of its own",
+        StartError::Listen { .. } => "`--listen` names an address and port of this machine; port 0 takes a free one",
+        StartError::CleanUp(_) => "look what holds the files in `s` and `t` of the data folder, and remove them",
+        StartError::Base(_) => "`apt-get install debootstrap`; it needs Debian's mirror once",
+        StartError::Templates { .. } => "put the file aside: templates have to be built again then",
+    };
+    let exit = match &error {
+        StartError::CleanUp(_) | StartError::Templates { .. } => Exit::Internal,
+        StartError::Base(_) => Exit::Unreachable,
+        StartError::NotRoot
+        | StartError::NoKey
+        | StartError::BadKey
+        | StartError::Folder(_)
+        | StartError::Listen { .. } => Exit::Usage,
+    };
+    Failure::new(exit, error).hint(hint)
+}
+
+/// Runs a stage of the agent.
+pub(crate) fn agent(stage: SandboxStage) -> std::process::ExitCode {
+    ambient_sandboxd::agent::main(match stage {
+        SandboxStage::Enter { own_network, control_group } => {
+            Stage::Enter { own_network, control_groups: control_group }
+        }
+        SandboxStage::Init => Stage::Init,
+    })
+}
+
+/// The usual address: E2B's own SDKs take it as `E2B_API_URL` and `E2B_SANDBOX_URL`.
+pub(crate) const USUAL_ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 3000);
+
+/// An address of `--listen`: a number or a name, and a port.
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
+    let found = text.to_socket_addrs().map_err(|error| format!("`{text}` is no address with a port: {error}"))?;
+    let found: Vec<_> = found.collect();
+    // `localhost` is two addresses here and there; clients look at the older one first.
+    let usual = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    usual.copied().ok_or_else(|| format!("`{text}` has no address"))
+}

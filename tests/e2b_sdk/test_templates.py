@@ -1,0 +1,144 @@
+"""Templates: built, tagged, used, kept apart."""
+
+import os
+
+import pytest
+from conftest import until
+from e2b import BuildException, Sandbox, Template, wait_for_file, wait_for_port
+from e2b.exceptions import SandboxException
+
+MEMORY = {"cpu_count": 1, "memory_mb": 512}
+
+
+def build(template, name, **options):
+    lines = []
+    info = Template.build(template, name, on_build_logs=lambda entry: lines.append(entry.message), **MEMORY, **options)
+    return info, "\n".join(lines)
+
+
+def test_steps_make_a_root(make, word, tmp_path):
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "main.py").write_text("print('copied')\n")
+    (tmp_path / "one.txt").write_text("one")
+    template = (
+        Template(file_context_path=tmp_path)
+        .from_base_image()
+        .set_envs({"GREETING": "hello"})
+        .run_cmd("echo $GREETING > /home/user/greeting; id -un >> /home/user/greeting")
+        .run_cmd("echo root > /opt/by-root", user="root")
+        .copy("app", "/srv/app", user="root")
+        .copy("one.txt", "/srv/", mode=0o600)
+        .set_workdir("/work")
+    )
+    _info, log = build(template, word)
+    assert "RUN echo root" in log
+    sandbox = make(word)
+    assert sandbox.files.read("/home/user/greeting") == "hello\nuser\n"
+    assert sandbox.files.read("/opt/by-root") == "root\n"
+    assert sandbox.commands.run("python3 /srv/app/main.py").stdout == "copied\n"
+    assert sandbox.commands.run("stat -c %U:%a /srv/app/main.py /srv/one.txt").stdout.split()[0].startswith("root:")
+    assert sandbox.commands.run("sudo stat -c %U:%a /srv/one.txt").stdout == "user:600\n"
+    assert sandbox.commands.run("pwd; echo [$GREETING]").stdout == "/work\n[]\n"
+    assert sandbox.get_info().name == word
+    assert sandbox.get_info().cpu_count == 1 and sandbox.get_info().memory_mb == 512
+
+
+def test_the_same_steps_are_cached(word):
+    template = Template().from_base_image().run_cmd(f"echo {word}; date +%N > /home/user/time")
+    _info, first = build(template, word)
+    assert f"[stdout]: {word}" in first and "CACHED" not in first
+    _info, second = build(template, word)
+    assert "CACHED" in second
+    _info, third = build(template, word, skip_cache=True)
+    assert "CACHED" not in third
+
+
+def test_a_failing_step_is_named(word):
+    with pytest.raises(BuildException, match="failed to run command 'exit 3': exit status 3"):
+        build(Template().from_base_image().run_cmd("exit 3"), word)
+    with pytest.raises(BuildException, match="invalid username: 'nobody-here'"):
+        build(Template().from_base_image().run_cmd("true", user="nobody-here"), word)
+    with pytest.raises(SandboxException, match="not exist|not found"):
+        Sandbox.create(word)
+
+
+def test_an_unknown_image_is_named(word):
+    with pytest.raises(BuildException, match=f"registry.invalid/{word}"):
+        build(Template().from_image(f"registry.invalid/{word}"), word)
+
+
+def test_a_start_command_runs_from_the_start(make, word):
+    template = (
+        Template()
+        .from_base_image()
+        .set_start_cmd("python3 -m http.server 8200 --directory /etc", wait_for_port(8200))
+    )
+    build(template, word)
+    assert "debian" in make(word).commands.run("curl -s http://127.0.0.1:8200/os-release").stdout.lower()
+
+
+def test_a_template_begins_with_a_template(make, word):
+    build(Template().from_base_image().set_user("ann").run_cmd("echo below > below.txt"), f"{word}-a")
+    template = Template().from_template(f"{word}-a").run_cmd("cat below.txt > above.txt")
+    build(template.set_ready_cmd(wait_for_file("/home/ann/above.txt")), f"{word}-b")
+    sandbox = make(f"{word}-b")
+    assert sandbox.commands.run("cat above.txt; whoami").stdout == "below\nann\n"
+
+
+def test_a_dockerfile_is_built(make, word):
+    dockerfile = f"""
+FROM debian:bookworm
+ENV NAME={word}
+RUN echo "$NAME" > /opt/name
+WORKDIR /data
+RUN pwd > where
+"""
+    build(Template().from_dockerfile(dockerfile), word)
+    sandbox = make(word)
+    assert sandbox.files.read("/opt/name") == f"{word}\n"
+    assert sandbox.files.read("/data/where") == "/data\n"
+
+
+def test_names_exist_or_not(word, other_key):
+    assert not Template.exists(word)
+    build(Template().from_base_image().run_cmd("true"), word)
+    assert Template.exists(word)
+    assert not Template.exists(word, api_key=other_key)
+    assert Template.exists("base")
+    with pytest.raises(SandboxException, match="not found"):
+        Sandbox.create(word, api_key=other_key)
+
+
+def test_tags(make, word):
+    build(Template().from_base_image().run_cmd("echo one > /home/user/v"), f"{word}:v1")
+    build(Template().from_base_image().run_cmd("echo two > /home/user/v"), f"{word}:v2")
+    assert make(f"{word}:v1").files.read("v") == "one\n"
+    assert make(f"{word}:v2").files.read("v") == "two\n"
+    Template.assign_tags(f"{word}:v2", ["stable", "production"])
+    assert {tag.tag for tag in Template.get_tags(word)} >= {"v1", "v2", "stable", "production"}
+    assert make(f"{word}:stable").files.read("v") == "two\n"
+    Template.remove_tags(word, ["stable"])
+    with pytest.raises(SandboxException, match="tag 'stable' does not exist"):
+        Sandbox.create(f"{word}:stable")
+
+
+def test_a_build_in_the_background(word):
+    info = Template.build_in_background(Template().from_base_image().run_cmd("sleep 1; echo done"), word, **MEMORY)
+    status = until(
+        lambda: (status := Template.get_build_status(info)).status.value in ("ready", "error") and status, 60
+    )
+    assert status.status.value == "ready"
+
+
+def test_templates_are_listed_and_deleted(word, make):
+    import httpx
+
+    api, key = os.environ["E2B_API_URL"], {"X-API-KEY": os.environ["E2B_API_KEY"]}
+    info, _log = build(Template().from_base_image().run_cmd("true"), word)
+    listed = {entry["templateID"]: entry for entry in httpx.get(f"{api}/templates", headers=key).json()}
+    assert listed[info.template_id]["aliases"] == [word]
+    sandbox = make(word)
+    assert httpx.delete(f"{api}/templates/{word}", headers=key).status_code == 400
+    sandbox.kill()
+    assert httpx.delete(f"{api}/templates/{word}", headers=key).status_code == 204
+    assert not Template.exists(word)

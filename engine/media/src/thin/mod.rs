@@ -23,7 +23,7 @@ use self::select::{Packet, kept};
 use crate::container::Container;
 use crate::error::MediaError;
 use crate::facts::Facts;
-use crate::header::Clock;
+use crate::header::{Clock, Scan};
 use crate::index::{Index, Stamp};
 use crate::media::Media;
 use crate::mp4::{self, Kind, Look, Piece, Sample, Written};
@@ -113,7 +113,7 @@ fn is_suitable(facts: &Facts) -> Option<&Utf8Path> {
     let video = &facts.video;
     let is_plain = matches!(video.clock, Clock::Stored) && video.timeline.base().numerator() == 1;
     // What makes pictures of fields looks at their neighbours.
-    let is_plain = is_plain && !video.is_interlaced && !video.may_be_interlaced;
+    let is_plain = is_plain && video.scan == Scan::Progressive;
     let fits = video.codec == "h264" && facts.container() == Container::Mp4 && is_plain;
     facts.opened.local_path().filter(|_path| fits)
 }

@@ -26,9 +26,7 @@ pub(crate) fn run(args: SandboxdArgs, environment: &Environment, printer: Printe
         Some(folder) => Utf8PathBuf::try_from(folder).map_err(|error| Failure::new(Exit::Usage, error))?,
         None => settings.home.join(FOLDER),
     };
-    match args.driver {
-        SandboxDriver::Namespace => {}
-    }
+    let SandboxDriver::Namespace = args.driver;
     let keys = args.key.into_iter().map(SecretString::from).collect();
     let mut config = Config::new(args.listen, keys, data_folder);
     config.max_sandboxes = args.max_sandboxes;

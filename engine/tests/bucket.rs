@@ -236,7 +236,7 @@ impl Replicas {
         let known = store.file(&file.id).await?.context("the file")?;
         let mut told = known.clone();
         told.size_bytes = bytes.len() as u64;
-        told.sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        told.sha256 = Sha256::digest(&bytes).iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
         told.updated_at = known.updated_at.checked_add(Duration::from_secs(1))?;
         assert!(store.update_file(&told, known.updated_at).await?);
         Ok(replicas)
@@ -367,7 +367,7 @@ async fn clips_come_out_of_tiles_on_every_replica() -> Result<()> {
     let cut = replicas.second.clip(&replicas.target(), &wish, &stop).await?;
     assert!((cut.start - 2.1).abs() < 1e-6, "there are no tiles yet: {cut:?}");
 
-    assert!(replicas.first.make_tiles(&video, &stop).await?);
+    replicas.first.make_tiles(&replicas.target().session, &video, &stop).await?;
     let tiles = [replicas.key("manifest.json"), replicas.key("tile_00000.mp4")];
     assert_eq!(replicas.bucket.objects()?[..2], tiles);
     let wish = ClipWish { start: 2.2, ..wish };
@@ -402,13 +402,13 @@ async fn tiles_that_are_gone_or_of_other_bytes_do_no_harm() -> Result<()> {
     let log = Log::new();
     let replicas = Replicas::with_a_true_record().await?;
     let (stop, video) = (CancellationToken::new(), replicas.place.file.id.clone());
-    assert!(replicas.first.make_tiles(&video, &stop).await?);
+    replicas.first.make_tiles(&replicas.target().session, &video, &stop).await?;
     let tile = replicas.bucket.path_of(&replicas.key("tile_00000.mp4"));
     std::fs::remove_file(&tile)?;
     let cut = replicas.second.clip(&replicas.target(), &ClipWish { start: 2.1, ..clip() }, &stop).await?;
     assert!((cut.start - 2.1).abs() < 1e-6, "{cut:?}");
     assert!(log.text().contains("the tiles of a video cannot be used"), "{}", log.text());
-    assert!(replicas.second.make_tiles(&video, &stop).await?);
+    replicas.second.make_tiles(&replicas.target().session, &video, &stop).await?;
     assert!(tile.exists(), "what is missing is made again");
     let joined = replicas.second.clip(&replicas.target(), &ClipWish { start: 2.2, ..clip() }, &stop).await?;
     assert!((joined.start - 2.5).abs() < 1e-6, "{joined:?}");
@@ -451,14 +451,15 @@ async fn an_upload_gets_tiles_and_the_same_bytes_again_mend_them() -> Result<()>
 #[tokio::test]
 async fn without_a_bucket_tiles_lie_beside_the_video_if_that_is_wanted() -> Result<()> {
     let place = Place::new().await;
-    let stop = CancellationToken::new();
-    assert!(!place.backend.make_tiles(&place.file.id, &stop).await?, "off by default");
+    let (stop, job) = (CancellationToken::new(), SessionId::generate());
+    let folder = place.settings.media.video_folder.join(place.file.id.as_str()).join("tiles");
+    place.backend.make_tiles(&job, &place.file.id, &stop).await?;
+    assert!(!folder.exists(), "off by default");
     let mut settings = place.settings.clone();
     settings.tiles.local = true;
     let media = Media::new(media_config(&settings));
     let backend = InProcess::new(InProcessConfig::from_settings(&settings), Arc::clone(&place.store), media);
-    assert!(backend.make_tiles(&place.file.id, &stop).await?);
-    let folder = settings.media.video_folder.join(place.file.id.as_str()).join("tiles");
+    backend.make_tiles(&job, &place.file.id, &stop).await?;
     assert!(folder.join("manifest.json").exists() && folder.join("tile_00000.mp4").exists());
     Ok(())
 }

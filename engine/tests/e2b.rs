@@ -3,6 +3,7 @@
 
 mod support {
     pub(crate) mod e2b_server;
+    #[expect(dead_code, reason = "no session here has resources or words")]
     pub(crate) mod records;
 }
 
@@ -323,7 +324,7 @@ impl Bench {
     }
 }
 
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_mins(1);
 
 fn lives(pid: &str) -> bool {
     std::path::Path::new("/proc").join(pid.trim()).join("exe").read_link().is_ok()

@@ -187,7 +187,7 @@ mod tests {
             fs_err::write(&path, vec![0; 1000]).expect("a writable folder");
             touch(&path, shelf.now - Duration::from_mins(30));
         }
-        assert_eq!(shelf.left(100), [String::new(); 0]);
+        assert!(shelf.left(100).is_empty());
         assert_eq!(files.map(|name| shelf.root.join("vid").join(name).exists()), [true, true, false]);
     }
 

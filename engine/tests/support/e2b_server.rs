@@ -129,15 +129,13 @@ impl Shared {
         self.made.lock().expect("nothing panics while it holds the lock")
     }
 
-    fn with<T>(&self, id: &str, change: impl FnOnce(&mut Made) -> T) -> Result<T, Response> {
+    fn with<T>(&self, id: &str, change: impl FnOnce(&mut Made) -> T) -> Result<T, Box<Response>> {
         let mut made = self.made();
-        match made.iter_mut().find(|made| made.id == id && made.is_alive) {
-            Some(made) => Ok(change(made)),
-            None => {
-                let body = json!({"code": 404, "message": format!("sandbox {id} not found")});
-                Err((StatusCode::NOT_FOUND, axum::Json(body)).into_response())
-            }
-        }
+        let found = made.iter_mut().find(|made| made.id == id && made.is_alive);
+        found.map(change).ok_or_else(|| {
+            let body = json!({"code": 404, "message": format!("sandbox {id} not found")});
+            Box::new((StatusCode::NOT_FOUND, axum::Json(body)).into_response())
+        })
     }
 }
 
@@ -193,21 +191,21 @@ async fn list(State(state): State<Arc<Shared>>, Query(query): Query<BTreeMap<Str
 async fn connect(State(state): State<Arc<Shared>>, Path(id): Path<String>) -> Response {
     match state.with(&id, |made| instance(made)) {
         Ok(answer) => axum::Json(answer).into_response(),
-        Err(missing) => missing,
+        Err(missing) => *missing,
     }
 }
 
 async fn info(State(state): State<Arc<Shared>>, Path(id): Path<String>) -> Response {
     match state.with(&id, |made| listed(made)) {
         Ok(answer) => axum::Json(answer).into_response(),
-        Err(missing) => missing,
+        Err(missing) => *missing,
     }
 }
 
 async fn kill(State(state): State<Arc<Shared>>, Path(id): Path<String>) -> Response {
     match state.with(&id, |made| made.is_alive = false) {
         Ok(()) => StatusCode::NO_CONTENT.into_response(),
-        Err(missing) => missing,
+        Err(missing) => *missing,
     }
 }
 
@@ -222,7 +220,7 @@ async fn set_timeout(
     };
     match state.with(&id, renew) {
         Ok(()) => StatusCode::NO_CONTENT.into_response(),
-        Err(missing) => missing,
+        Err(missing) => *missing,
     }
 }
 

@@ -117,7 +117,7 @@ fn resident(root: u32) -> u64 {
     let mut family = vec![root];
     let mut total = 0;
     let parents: Vec<(u32, u32)> =
-        std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(parent).collect();
+        std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| parent(&entry)).collect();
     while let Some(id) = family.pop() {
         let pages = std::fs::read_to_string(format!("/proc/{id}/statm")).unwrap_or_default();
         let pages: u64 = pages.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
@@ -127,7 +127,7 @@ fn resident(root: u32) -> u64 {
     total
 }
 
-fn parent(entry: std::fs::DirEntry) -> Option<(u32, u32)> {
+fn parent(entry: &std::fs::DirEntry) -> Option<(u32, u32)> {
     let id: u32 = entry.file_name().to_str()?.parse().ok()?;
     let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
     let parent = stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()?;

@@ -45,7 +45,9 @@ mod tests {
             is_wanted: matches!(role, 'W' | 'w'),
         };
         let packets: Vec<Packet> = roles.chars().enumerate().map(packet).collect();
-        kept(&packets).iter().filter_map(|packet| roles.chars().nth(packet.offset as usize)).collect()
+        let roles: Vec<char> = roles.chars().collect();
+        let role = |packet: &&Packet| roles[usize::try_from(packet.offset).expect("one of the packets above")];
+        kept(&packets).iter().map(|packet| role(&packet)).collect()
     }
 
     #[test]

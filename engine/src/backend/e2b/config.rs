@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_media_command_has_half_an_hour_or_as_long_as_a_download() {
-        assert_eq!(config(&[], &[]).unwrap().media_timeout, Duration::from_secs(1800));
+        assert_eq!(config(&[], &[]).unwrap().media_timeout, Duration::from_mins(30));
         let longer = config(&[], &[("YOUTUBE_DOWNLOAD_TIMEOUT_SECONDS", "4000")]).unwrap();
         assert_eq!(longer.media_timeout, Duration::from_secs(4000));
     }

@@ -139,8 +139,8 @@ pub(crate) struct SandboxdArgs {
     /// The address and port to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDR", default_value_t = crate::sandboxd::USUAL_ADDRESS, value_parser = crate::sandboxd::address)]
     pub(crate) listen: SocketAddr,
-    /// A key that is let in, as a team of its own; may be given several times
-    #[arg(long, value_name = "KEY", required = true)]
+    /// A key that is let in, as a team of its own; may be given several times. In the environment it is in no list of processes
+    #[arg(long, value_name = "KEY", required = true, env = "SANDBOXD_KEYS", hide_env_values = true, value_delimiter = ',')]
     pub(crate) key: Vec<String>,
     /// How sandboxes are kept apart: in namespaces of this machine
     #[arg(long, value_enum, default_value_t = SandboxDriver::Namespace)]

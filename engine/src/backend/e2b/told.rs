@@ -33,9 +33,9 @@ pub(crate) fn boot_failure(error: &Error, template: &str) -> BackendError {
         ErrorKind::RateLimited => "too many sandboxes were asked for at once; make the session again in a moment".to_owned(),
         ErrorKind::QuotaReached => "end sandboxes that are not needed, or get a larger E2B plan".to_owned(),
         ErrorKind::Unavailable | ErrorKind::AnswerLost => {
-            "E2B does not answer now; make the session again in a moment, and look at `ambientctl doctor` if that stays so".to_owned()
+            "E2B does not answer now; make the session again in a moment, and see that `E2B_API_URL` or `E2B_DOMAIN` is right if that stays so".to_owned()
         }
-        _ => "`ambientctl doctor` looks for the reason".to_owned(),
+        _ => "docs/sandbox-setup.md, Troubleshooting, tells the usual reasons".to_owned(),
     };
     BackendError::NoSandbox(format!("no sandbox could be made: {words}; {remedy}"))
 }

@@ -426,8 +426,12 @@ async fn tiles_that_are_gone_or_of_other_bytes_do_no_harm() -> Result<()> {
 #[tokio::test]
 async fn an_upload_gets_tiles_and_the_same_bytes_again_mend_them() -> Result<()> {
     let world = World::with(|settings| {
-        let named =
-            [("LLM_BASE_URL", "http://127.0.0.1:9/v1"), ("LLM_API_KEY", "k"), ("LLM_MODEL", "nobody/sees-video")];
+        let named = [
+            ("AMBIENT_HOME", "/nowhere"),
+            ("LLM_BASE_URL", "http://127.0.0.1:9/v1"),
+            ("LLM_API_KEY", "k"),
+            ("LLM_MODEL", "nobody/sees-video"),
+        ];
         let named = named.map(|(name, value)| (name.into(), value.into()));
         settings.llm.clone_from(&Settings::load(named, None).expect("these have no fault").settings.llm);
     })

@@ -61,7 +61,8 @@ kill -KILL -- "-$watchman" 2>/dev/null
 exit "$code"
 "#;
 
-/// `TAG`: ends every process with the tag. They are stopped first, until no new one is found, so that none can fork away.
+/// `TAG`: ends every process with the tag, and waits until they are gone. They are stopped first, until no new one is found, so that
+/// none can fork away.
 pub(crate) const SWEEP: &str = r#"
 declare -A found
 for pass in 1 2 3 4 5 6 7 8; do
@@ -78,6 +79,12 @@ for pass in 1 2 3 4 5 6 7 8; do
   [ -n "$fresh" ] || break
 done
 for process in "${!found[@]}"; do kill -KILL "$process"; done 2>/dev/null
+for pass in {1..100}; do
+  left=
+  for process in "${!found[@]}"; do [ -e "/proc/$process/exe" ] && left=1; done
+  [ -n "$left" ] || break
+  sleep 0.02
+done
 exit 0
 "#;
 

@@ -140,7 +140,14 @@ pub(crate) struct SandboxdArgs {
     #[arg(long, value_name = "ADDR", default_value_t = crate::sandboxd::USUAL_ADDRESS, value_parser = crate::sandboxd::address)]
     pub(crate) listen: SocketAddr,
     /// A key that is let in, as a team of its own; may be given several times. In the environment it is in no list of processes
-    #[arg(long, value_name = "KEY", required = true, env = "SANDBOXD_KEYS", hide_env_values = true, value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "KEY",
+        required = true,
+        env = "SANDBOXD_KEYS",
+        hide_env_values = true,
+        value_delimiter = ','
+    )]
     pub(crate) key: Vec<String>,
     /// How sandboxes are kept apart: in namespaces of this machine
     #[arg(long, value_enum, default_value_t = SandboxDriver::Namespace)]

@@ -55,7 +55,8 @@ async fn what_is_delivered_is_the_same_bit_for_bit() -> Result<()> {
         for (start, end) in [(0, 20_000), (2_500, 17_340), (11_130, 16_000)] {
             let told = || format!("{kind}, {start}-{end}");
             let (clip, seen) = room.cut(&truth, start, end, Rate::new(2, 1)).await.with_context(told)?;
-            ensure!(was_thinned(&room)?, "{}: was decoded whole", told());
+            // A window that begins inside of an open group may need pictures of the one before, and is then decoded whole.
+            ensure!(was_thinned(&room)? || kind == "open groups", "{}: was decoded whole", told());
             let other = stored_otherwise(&room, &truth)?;
             let (whole, expected) = room.cut(&other, start, end, Rate::new(2, 1)).await.with_context(told)?;
             ensure!(!was_thinned(&room)?, "the other way is the other way");
@@ -69,9 +70,18 @@ async fn what_is_delivered_is_the_same_bit_for_bit() -> Result<()> {
 }
 
 #[tokio::test]
+async fn turned_pictures_stay_turned() -> Result<()> {
+    let room = room()?;
+    let film = Film::new(92, "25", 200).h264(&["-metadata:s:v:0", "rotate=180", "-vf", "hflip,vflip"]);
+    film.make(&room.folder.join("turned.mp4"))?;
+    room.samples(&truth("turned.mp4", &film), 0, 8_000, 2).await?;
+    ensure!(was_thinned(&room)?, "was decoded whole");
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_cannot_be_sorted_out_is_decoded_whole() -> Result<()> {
-    let kinds: [(&str, Film); 3] = [
-        ("turned.mp4", Film::new(92, "25", 200).h264(&["-metadata:s:v:0", "rotate=180", "-vf", "hflip,vflip"])),
+    let kinds: [(&str, Film); 2] = [
         ("other.mp4", Film::new(93, "25", 200).coded(&["-c:v", "mpeg4", "-q:v", "3"], &["-c:a", "aac"], &[])),
         ("slow.mp4", Film::new(94, "5", 100).h264(&[])),
     ];

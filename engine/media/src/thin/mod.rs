@@ -79,7 +79,7 @@ impl Media {
         stop: &CancellationToken,
     ) -> Result<Option<Thinned>, MediaError> {
         let (Some(&first), Some(&last)) = (wanted.first(), wanted.last()) else { return Ok(None) };
-        let Some(path) = is_suitable(facts) else { return Ok(None) };
+        let Some(path) = is_suitable(facts).filter(|_path| self.config().thins_out) else { return Ok(None) };
         if pictures < LEAST_PICTURES || wanted.len() * LEAST_DISTANCE > pictures {
             return Ok(None);
         }

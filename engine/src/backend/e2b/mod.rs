@@ -4,7 +4,7 @@
 //! the limits of media work, never of a model's key, a database or the engine's own key; and its shell not even of the bucket's
 //! credentials, which media commands alone get.
 //!
-//! What stands where: [`boot`] makes and ends sandboxes, `held` knows who has which, `handle` runs commands in one, `media` and
+//! What stands where: `boot` makes and ends sandboxes, `held` knows who has which, `handle` runs commands in one, `media` and
 //! `shell` are the two kinds of commands, `words` and `envelope` what media commands are told and answer, `jobs` the work on videos
 //! that no session does, `reaper` the end of what nobody needs.
 

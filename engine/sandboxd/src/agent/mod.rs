@@ -1,7 +1,7 @@
 //! What runs inside a sandbox: its first process, which serves commands and files.
 //!
-//! The program of the host is started once more, in two stages. The first ([`enter`]) joins the control groups, leaves the namespaces of
-//! the host and starts the second as process 1 of the new ones. The second ([`init`]) mounts the sandbox's root, gives up what a sandbox
+//! The program of the host is started once more, in two stages. The first (`enter`) joins the control groups, leaves the namespaces of
+//! the host and starts the second as process 1 of the new ones. The second (`init`) mounts the sandbox's root, gives up what a sandbox
 //! must not be able to do, and then answers the host over a socket that it inherited.
 //!
 //! Everything that a stranger's words decide (paths, users, commands) is looked up in here, where the host's files do not exist. The agent

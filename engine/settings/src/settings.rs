@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::catalogue::Setting;
 use crate::report::Origin;
@@ -365,6 +365,20 @@ pub struct E2bSettings {
     pub sandbox_url: Option<HttpUrl>,
     /// `E2B_DEBUG`.
     pub debug: bool,
+}
+
+impl E2bSettings {
+    /// One of these settings as the environment would hold it, by its name: for E2B's client, which reads them by name. The key is in it.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        match name {
+            "E2B_API_KEY" => self.api_key.as_ref().map(|key| key.expose_secret().to_owned()),
+            "E2B_DOMAIN" => Some(self.domain.clone()),
+            "E2B_API_URL" => Some(self.api_url.as_url().to_string()),
+            "E2B_SANDBOX_URL" => self.sandbox_url.as_ref().map(|url| url.as_url().to_string()),
+            "E2B_DEBUG" => Some(self.debug.to_string()),
+            _ => None,
+        }
+    }
 }
 
 /// Descriptions of uploaded videos.

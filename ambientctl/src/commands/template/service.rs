@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use ambient_e2b::{Client, Config};
 use ambient_settings::Settings;
-use secrecy::ExposeSecret as _;
 
 use super::failure::told;
 use crate::commands::place::Dir;
@@ -26,16 +25,7 @@ impl Service {
     pub(super) fn open(&self, environment: &Environment, printer: Printer) -> Result<(Client, String), Failure> {
         let settings = self.settings(environment, printer)?;
         let e2b = &settings.e2b;
-        let config = Config::from_lookup(|name| match name {
-            "E2B_API_KEY" => e2b.api_key.as_ref().map(|key| key.expose_secret().to_owned()),
-            "E2B_DOMAIN" => Some(e2b.domain.clone()),
-            "E2B_API_URL" => Some(e2b.api_url.as_url().as_str().trim_end_matches('/').to_owned()),
-            "E2B_SANDBOX_URL" => {
-                e2b.sandbox_url.as_ref().map(|url| url.as_url().as_str().trim_end_matches('/').to_owned())
-            }
-            "E2B_DEBUG" => Some(e2b.debug.to_string()),
-            _ => None,
-        });
+        let config = Config::from_lookup(|name| e2b.variable(name));
         let client = config.map_err(Into::into).and_then(Client::new).map_err(|error| told(error, &e2b.template))?;
         Ok((client, e2b.template.clone()))
     }

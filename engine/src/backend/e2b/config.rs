@@ -5,7 +5,7 @@ use std::time::Duration;
 use ambient_e2b::Config;
 use ambient_settings::Settings;
 use camino::Utf8PathBuf;
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::SecretString;
 
 /// A media command may take so long at least: time to cut a video of three hours into tiles.
 const LEAST_MEDIA_TIMEOUT: Duration = Duration::from_mins(30);
@@ -99,15 +99,8 @@ impl E2bConfig {
         if !names.is_empty() {
             return Err(E2bConfigError::BucketMissing { names });
         }
-        let lookup = |name: &str| match name {
-            "E2B_API_KEY" => e2b.api_key.as_ref().map(|key| key.expose_secret().to_owned()),
-            "E2B_DOMAIN" => Some(e2b.domain.clone()),
-            "E2B_API_URL" => Some(e2b.api_url.as_url().to_string()),
-            "E2B_SANDBOX_URL" => e2b.sandbox_url.as_ref().map(|url| url.as_url().to_string()),
-            "E2B_DEBUG" => Some(e2b.debug.to_string()),
-            _ => None,
-        };
-        let client = Config::from_lookup(lookup).map_err(|error| E2bConfigError::Client(error.into()))?;
+        let client =
+            Config::from_lookup(|name| e2b.variable(name)).map_err(|error| E2bConfigError::Client(error.into()))?;
         let (credentials, environment) =
             settings.sandbox_environment().into_iter().partition(|(name, _)| CREDENTIALS.contains(name));
         Ok(Self {
@@ -133,6 +126,8 @@ impl E2bConfig {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use secrecy::ExposeSecret as _;
 
     use super::*;
 

@@ -67,8 +67,14 @@ release_binary() {
     "$binary" --version
 }
 
+docker_tests='binary_id(ambient-ctl::docker)'
+
 rust_tests() {
-    counted cargo nextest run --workspace --locked --no-fail-fast
+    counted cargo nextest run --workspace --locked --no-fail-fast -E "not $docker_tests"
+}
+
+rust_tests_on_docker() {
+    counted cargo nextest run --workspace --locked --no-fail-fast -E "$docker_tests"
 }
 
 # sdk_kit VERSION GROUP [NAME=VALUE…]   the official SDK against an engine with these settings.
@@ -172,6 +178,7 @@ install_script() {
 # A real registry, open and with a password.
 pulling() {
     export DOCKER_HOST=unix://$AMBIENT_TEST_DOCKER
+    rm -rf "${work:?}/registry"
     mkdir -p "$work/registry"
     counted tests/installer/registry.sh "$binary" "$work/registry"
 }
@@ -179,6 +186,7 @@ pulling() {
 # Engines that are reached over TLS and over ssh.
 engines_elsewhere() {
     export DOCKER_HOST=unix://$AMBIENT_TEST_DOCKER
+    rm -rf "${work:?}/elsewhere"
     mkdir -p "$work/elsewhere"
     counted tests/installer/elsewhere.sh "$binary" "$work/elsewhere"
 }
@@ -186,6 +194,7 @@ engines_elsewhere() {
 installation() {
     export DOCKER_HOST=unix://$AMBIENT_TEST_DOCKER
     tests/installer/images.sh "$binary" "$test_cache/docker-packages"
+    rm -rf "${work:?}/installation"
     mkdir -p "$work/installation"
     counted tests/installer/journey.sh "$binary" "$work/installation"
 }
@@ -219,6 +228,7 @@ maybe "format" cargo fmt --all -- --check
 maybe "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
 maybe "documentation builds" documentation_builds
 maybe "tests of the workspace" rust_tests
+maybe "tests of the workspace on Docker" on_docker rust_tests_on_docker
 step "release binary" release_binary
 if [ "$step_status" = 0 ]; then
     maybe "SDK $sdk: every case" sdk_kit "$sdk" core,llm
@@ -232,8 +242,8 @@ if [ "$step_status" = 0 ]; then
     maybe "quickstart, twice" quickstart
     maybe "E2B SDK $e2b_sdk on sandboxd" sandboxes
     maybe "the install script" install_script
-    maybe "pulling from a registry" pulling
-    maybe "engines over TLS and ssh" engines_elsewhere
-    maybe "an installation, from the first line to the last" installation
+    maybe "pulling from a registry" on_docker pulling
+    maybe "engines over TLS and ssh" on_docker engines_elsewhere
+    maybe "an installation, from the first line to the last" on_docker installation
 fi
 report

@@ -20,9 +20,9 @@ die() { echo "$*" >&2; exit 1; }
 
 servers=()
 clean_up() {
-    docker ps --all --quiet --filter "label=com.docker.compose.project=$project" | xargs -r docker rm --force >/dev/null
-    docker network rm "${project}_default" >/dev/null 2>&1 || true
     kill "${servers[@]}" 2>/dev/null || true
+    docker ps --all --quiet --filter "label=com.docker.compose.project=$project" | xargs -r docker rm --force >/dev/null || true
+    docker network rm "${project}_default" >/dev/null 2>&1 || true
 }
 trap clean_up EXIT
 
@@ -157,7 +157,7 @@ CONFIG
 printf '#!/bin/sh\nexec /usr/bin/ssh -F "%s" "$@"\n' "$work/ssh/config" >"$work/bin/ssh"
 chmod 0755 "$work/bin/ssh"
 if [ "$(id -u)" = 0 ]; then mkdir -p /run/sshd; fi
-/usr/sbin/sshd -D -e -f "$work/ssh/sshd_config" 2>"$work/sshd.log" &
+/usr/sbin/sshd -D -e -f "$work/ssh/sshd_config" >"$work/sshd.log" 2>&1 &
 servers+=($!)
 until_true 10 "sshd answers" grep -q listening "$work/sshd.log"
 far=ssh://$(id -un)@127.0.0.1:$port

@@ -20,9 +20,9 @@ unset AMBIENT_DIR || true
 
 clean_up() {
     kill "$server" 2>/dev/null || true
-    docker ps --all --quiet --filter "label=com.docker.compose.project=$project" | xargs -r docker rm --force >/dev/null
+    docker ps --all --quiet --filter "label=com.docker.compose.project=$project" | xargs -r docker rm --force >/dev/null || true
     docker network rm "${project}_default" >/dev/null 2>&1 || true
-    docker volume ls --quiet --filter "label=com.docker.compose.project=$project" | xargs -r docker volume rm >/dev/null
+    docker volume ls --quiet --filter "label=com.docker.compose.project=$project" | xargs -r docker volume rm >/dev/null || true
 }
 trap clean_up EXIT
 

@@ -20,10 +20,10 @@ die() { echo "$*" >&2; exit 1; }
 
 registries=()
 clean_up() {
-    docker ps --all --quiet --filter "label=com.docker.compose.project=$project" | xargs -r docker rm --force >/dev/null
+    kill "${registries[@]}" 2>/dev/null || true
+    docker ps --all --quiet --filter "label=com.docker.compose.project=$project" | xargs -r docker rm --force >/dev/null || true
     docker network rm "${project}_default" >/dev/null 2>&1 || true
     docker images --format '{{.Repository}} {{.ID}}' | sed -n 's|.*/ambient/layers ||p' | xargs -r docker rmi --force >/dev/null 2>&1 || true
-    kill "${registries[@]}" 2>/dev/null || true
 }
 trap clean_up EXIT
 

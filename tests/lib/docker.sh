@@ -12,17 +12,60 @@ start_docker() {
     if ! docker_command version >/dev/null 2>&1; then
         [ "$(id -u)" = 0 ] || die "no Docker engine answers at $AMBIENT_TEST_DOCKER, and starting one needs root"
         AMBIENT_TEST_DOCKER=$work/docker.sock
-        # Its images are kept from run to run; all containers of a run are gone with it.
-        docker_data=$test_cache/docker
-        mkdir -p "$docker_data"
-        dockerd --data-root "$docker_data" --exec-root "$work/docker-exec" --pidfile "$work/docker.pid" \
-            --host "unix://$AMBIENT_TEST_DOCKER" --storage-driver overlay2 >"$work/dockerd.log" 2>&1 &
-        docker_process=$!
+        : >"$work/docker-crashes"
+        docker_engine "$test_cache/docker" >"$work/dockerd.log" 2>&1 &
+        docker_keeper=$!
         until_true 60 "the Docker engine answers" docker_command version
     fi
     docker_command image inspect ambient-test:1 >/dev/null 2>&1 || test_image
     echo "Docker: $(docker_command version --format '{{.Server.Version}}') at $AMBIENT_TEST_DOCKER"
 }
+
+# docker_engine DATA   runs the engine until it is told to stop. Debian's dies now and then of a fault of its own (a map that is read
+# while it is written, a network of a run that was cut off); it is started again, and what it died of is kept.
+docker_engine() {
+    local data=$1 engine
+    trap 'kill -TERM "$engine" 2>/dev/null; wait "$engine"; exit 0' TERM
+    while :; do
+        # Its images are kept from run to run, and nothing else.
+        rm -rf "$data/network" "$data/containers" "$work/docker.pid"
+        mkdir -p "$data"
+        dockerd --data-root "$data" --exec-root "$work/docker-exec" --pidfile "$work/docker.pid" \
+            --host "unix://$AMBIENT_TEST_DOCKER" --storage-driver overlay2 >"$work/dockerd.last" 2>&1 &
+        engine=$!
+        wait "$engine" || true
+        cat "$work/dockerd.last"
+        {
+            echo "the Docker engine died:"
+            grep -m1 -A12 -E '^(panic|fatal error|unexpected fault)' "$work/dockerd.last" || tail -n 8 "$work/dockerd.last"
+        } >>"$work/docker-crashes"
+        sleep 1
+    done
+}
+
+# on_docker COMMAND…   runs a command that needs the engine; once more if it failed and the engine had died meanwhile.
+on_docker() {
+    local counts died status
+    counts=$(cat "$work/counts")
+    died=$(docker_deaths)
+    set +e
+    (set -euo pipefail; "$@")
+    status=$?
+    set -e
+    if [ "$status" != 0 ] && [ "$(docker_deaths)" != "$died" ]; then
+        cat "$work/docker-crashes" >&2
+        echo "so this begins anew" >&2
+        until_true 60 "the Docker engine answers" docker_command version
+        echo "$counts" >"$work/counts"
+        set +e
+        (set -euo pipefail; "$@")
+        status=$?
+        set -e
+    fi
+    return "$status"
+}
+
+docker_deaths() { wc -l 2>/dev/null <"$work/docker-crashes" || echo 0; }
 
 # The image of the tests' services: a busybox under the names that they call.
 test_image() {
@@ -37,10 +80,10 @@ test_image() {
 }
 
 stop_docker() {
-    [ -n "${docker_process:-}" ] || return 0
+    [ -n "${docker_keeper:-}" ] || return 0
     docker_command ps --all --quiet | while read -r container; do
         docker_command rm --force --volumes "$container" >/dev/null 2>&1 || true
     done
-    kill -TERM "$docker_process" 2>/dev/null || true
-    wait "$docker_process" 2>/dev/null || true
+    kill -TERM "$docker_keeper" 2>/dev/null || true
+    wait "$docker_keeper" 2>/dev/null || true
 }

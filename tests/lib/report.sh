@@ -32,12 +32,28 @@ step() {
 
 # counted COMMAND…   runs a command that ends with `N passed, N failed`, or with the summary of nextest, and counts those.
 counted() {
-    local log status line good bad
+    local log pipe reader status line good bad tries
     log=$(mktemp "$work/counted.XXXXXX")
+    pipe=$log.pipe
+    mkfifo "$pipe"
+    tee "$log" <"$pipe" &
+    reader=$!
     set +e
-    "$@" 2>&1 | tee "$log"
-    status=${PIPESTATUS[0]}
+    "$@" >"$pipe" 2>&1
+    status=$?
     set -e
+    # Whatever it left running holds the pipe, and would hold this run.
+    for tries in {1..100}; do
+        kill -0 "$reader" 2>/dev/null || break
+        sleep 0.1
+    done
+    if kill "$reader" 2>/dev/null; then
+        echo "it left programs running that hold its output:" >&2
+        fuser -v "$pipe" >&2 2>/dev/null || true
+        [ "$status" != 0 ] || status=1
+    fi
+    wait "$reader" 2>/dev/null || true
+    rm -f "$pipe"
     # Below its summary nextest shows the output of failed tests, with counts of their own in it.
     line=$(sed 's/\x1b\[[0-9;]*m//g' "$log" | awk '
         /tests? run: [0-9]+ passed/ { summary = $0 }

@@ -207,6 +207,15 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
+        // A second panic would hide the first one.
+        let already_failed = std::thread::panicking();
+        let torn_down = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.tear_down()));
+        assert!(torn_down.is_ok() || already_failed, "the stack could not be torn down");
+    }
+}
+
+impl Stack {
+    fn tear_down(&self) {
         if !self.containers().is_empty() || self.has_volume("db-data") {
             self.compose(&["down", "--volumes", "--timeout", "0", "--remove-orphans"]);
         }

@@ -23,6 +23,8 @@ const SLOT_PAUSE: Duration = Duration::from_millis(100);
 /// The end of a sandbox is put off so often in its life, and at least once a minute.
 const RENEWALS_PER_LIFE: u32 = 3;
 const LONGEST_RENEWAL: Duration = Duration::from_secs(20);
+/// How long the beginning of a command that is no longer wanted is waited for.
+const START_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a media command that is to stop may take to put its things in order.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 /// How long the end of a swept command's output is waited for.
@@ -239,10 +241,19 @@ impl Handle {
         }
         let mut leftover = Leftover { handle: self, tag: Some(wish.tag.clone()) };
         let commands = self.sandbox.commands();
+        let starting = commands.start(&command);
+        tokio::pin!(starting);
         let started = tokio::select! {
-            // Whatever began is ended by the guard.
-            () = stop.cancelled() => return Ok(Ended::Cancelled),
-            started = commands.start(&command) => started,
+            started = &mut starting => started,
+            // It may have begun without the answer being here yet: what begins after the sweep would go on.
+            () = stop.cancelled() => match tokio::time::timeout(START_PATIENCE, &mut starting).await {
+                Ok(started) => started,
+                Err(_elapsed) => {
+                    sweep(&self.sandbox, &wish.tag).await;
+                    leftover.tag = None;
+                    return Ok(Ended::Cancelled);
+                }
+            },
         };
         let mut process = started.map_err(|error| leftover.failed(error))?;
         let cause = {

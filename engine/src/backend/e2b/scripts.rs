@@ -67,17 +67,13 @@ pub(crate) const SWEEP: &str = r#"
 declare -A found
 for pass in 1 2 3 4 5 6 7 8; do
   fresh=
-  for folder in /proc/[0-9]*; do
-    process=${folder#/proc/}
-    [ -n "${found[$process]}" ] || [ "$process" = "$$" ] && continue
-    while read -r one two three limit _; do
-      [ "$one $two $three" = "Max file locks" ] || continue
-      if [ "$limit" = "$0" ]; then found[$process]=1 fresh=1; kill -STOP "$process"; fi
-      break
-    done <"$folder/limits"
-  done 2>/dev/null
+  while IFS=/ read -r _ _ process _; do
+    [ -n "${found[$process]}" ] || [ "$process" = "$$" ] || [ "$process" = "$!" ] && continue
+    found[$process]=1 fresh=1
+    kill -STOP "$process"
+  done < <(exec grep -lsE "^Max file locks +$0 " /proc/[0-9]*/limits)
   [ -n "$fresh" ] || break
-done
+done 2>/dev/null
 for process in "${!found[@]}"; do kill -KILL "$process"; done 2>/dev/null
 for pass in {1..100}; do
   left=

@@ -27,8 +27,6 @@ pub struct MediaConfig {
     pub stderr_tail_bytes: usize,
     /// The largest picture that is decoded, in pixels (width times height).
     pub max_pixels: u64,
-    /// Whether pictures that a clip at a rate does not show are left out before decoding. Off: the last picture of a stretch can come out wrong.
-    pub thins_out: bool,
 }
 
 impl MediaConfig {
@@ -45,7 +43,6 @@ impl MediaConfig {
             output_limit_bytes: 4 << 30,
             stderr_tail_bytes: 64 << 10,
             max_pixels: 8192 * 4320,
-            thins_out: false,
         }
     }
 }

@@ -79,7 +79,7 @@ impl Media {
         stop: &CancellationToken,
     ) -> Result<Option<Thinned>, MediaError> {
         let (Some(&first), Some(&last)) = (wanted.first(), wanted.last()) else { return Ok(None) };
-        let Some(path) = is_suitable(facts).filter(|_path| self.config().thins_out) else { return Ok(None) };
+        let Some(path) = is_suitable(facts) else { return Ok(None) };
         if pictures < LEAST_PICTURES || wanted.len() * LEAST_DISTANCE > pictures {
             return Ok(None);
         }
@@ -155,7 +155,7 @@ fn pieces(kept: &[Packet]) -> Option<(Vec<Piece>, i64)> {
     let begin = kept.first()?.decoded;
     let early = kept.iter().map(|packet| packet.shown - packet.decoded).min()?.min(0);
     let piece = |(place, packet): (usize, &Packet)| {
-        let next = kept.get(place + 1).map_or(packet.decoded + 1, |next| next.decoded);
+        let next = kept.get(place + 1).map_or(packet.decoded + packet.length.max(1), |next| next.decoded);
         let sample = Sample { offset: packet.offset, size: packet.size, is_key: packet.role == Role::Beginning };
         let length = u32::try_from(next - packet.decoded).ok()?;
         let later = u32::try_from(packet.shown - packet.decoded - early).ok()?;
@@ -174,6 +174,15 @@ fn packets(
 ) -> io::Result<Option<Vec<Packet>>> {
     let begin = listed.iter().rposition(|stamp| stamp.is_key && stamp.shown.is_some_and(|shown| shown <= first));
     let Some(begin) = begin else { return Ok(None) };
+    // The end of a stream drops its last picture from a rate's last step; so one more comes behind, as in the whole stretch.
+    let last = wanted.last().copied().unwrap_or(first);
+    let closing = listed[begin..]
+        .iter()
+        .filter(|stamp| !stamp.is_hidden)
+        .filter_map(|stamp| stamp.shown)
+        .filter(|&shown| shown > last)
+        .min();
+    let is_needed = |shown: i64| wanted.contains(&shown) || Some(shown) == closing;
     let mut packets: Vec<Packet> = Vec::with_capacity(listed.len() - begin);
     for stamp in &listed[begin..] {
         let (Some(shown), Some(decoded), Some(offset)) = (stamp.shown, stamp.decoded, stamp.position) else {
@@ -188,9 +197,10 @@ fn packets(
         if packets.last().is_some_and(|last| last.decoded >= decoded) {
             return Ok(None);
         }
-        packets.push(Packet { offset, size, shown, decoded, role, is_wanted: wanted.contains(&shown) });
+        let length = stamp.length;
+        packets.push(Packet { offset, size, shown, decoded, length, role, is_needed: is_needed(shown) });
     }
-    let found = packets.iter().filter(|packet| packet.is_wanted).count();
+    let found = packets.iter().filter(|packet| wanted.contains(&packet.shown)).count();
     let begins_well = packets.first().is_some_and(|packet| packet.role == Role::Beginning);
     Ok((begins_well && found == wanted.len()).then_some(packets))
 }

@@ -11,17 +11,19 @@ pub(super) struct Packet {
     pub(super) shown: i64,
     /// When it is decoded, in ticks.
     pub(super) decoded: i64,
+    /// How long it is shown, in ticks; 0 if the file does not say.
+    pub(super) length: i64,
     pub(super) role: Role,
-    pub(super) is_wanted: bool,
+    pub(super) is_needed: bool,
 }
 
-/// Those that are wanted, and those that they may lean on.
+/// Those that are needed, and those that they may lean on.
 pub(super) fn kept(packets: &[Packet]) -> Vec<Packet> {
     let mut kept = Vec::new();
     let begins = |_before: &Packet, packet: &Packet| packet.role != Role::Beginning;
     for run in packets.chunk_by(begins) {
-        let Some(last) = run.iter().rposition(|packet| packet.is_wanted) else { continue };
-        kept.extend(run[..=last].iter().filter(|packet| packet.is_wanted || packet.role != Role::LeanedOnByNone));
+        let Some(last) = run.iter().rposition(|packet| packet.is_needed) else { continue };
+        kept.extend(run[..=last].iter().filter(|packet| packet.is_needed || packet.role != Role::LeanedOnByNone));
     }
     kept
 }
@@ -37,12 +39,13 @@ mod tests {
             size: 1,
             shown: 0,
             decoded: 0,
+            length: 0,
             role: match role {
                 'I' => Role::Beginning,
                 'P' | 'W' => Role::LeanedOn,
                 _ => Role::LeanedOnByNone,
             },
-            is_wanted: matches!(role, 'W' | 'w'),
+            is_needed: matches!(role, 'W' | 'w'),
         };
         let packets: Vec<Packet> = roles.chars().enumerate().map(packet).collect();
         let roles: Vec<char> = roles.chars().collect();

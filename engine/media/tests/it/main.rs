@@ -20,6 +20,7 @@ mod pattern;
 mod sources;
 mod stills;
 mod sub;
+mod thinned;
 mod tiles;
 mod tiles_bucket;
 mod turns;

@@ -1,17 +1,16 @@
 //! `ambientctl media concat-tiles`
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::Surroundings;
-use super::bucket::MADE_BY;
+use super::clip_data::{Told, clip_data};
 use super::envelope::Failure;
 use super::target::check_id;
 use super::tiles::{media, store};
 use super::upload::Upload;
 use super::words::{rate, seconds};
 use crate::clip::ClipSpec;
-use crate::objects::{About, ObjectKey};
 use crate::tiles::{Tile, TileManifest};
 
 pub(super) const EXAMPLES: &str = "Example:\n  \
@@ -77,28 +76,10 @@ pub(super) async fn run(args: Args, around: &Surroundings, stop: &CancellationTo
         Failure::new("NoTiles", message)
     })?;
     let clip_id = format!("{id}_tiles_{stem}_{count}");
-    let mut url = None;
-    if let Some(outbox) = outbox {
-        // Clips of the same tiles differ by their ends.
-        let name = format!("{clip_id}_{}_{}_{}b", clip.start, clip.end, clip.size_bytes);
-        let about = About::new("video/mp4", MADE_BY);
-        url = Some(outbox.send(&ObjectKey::clip(id, &name), &clip.path, &about, stop).await?.url);
-    }
-    Ok(json!({
-        "clip": {
-            "id": clip_id,
-            "video_id": id,
-            "start_time": clip.start,
-            "end_time": clip.end,
-            "clip_file_path": clip.path,
-            "clip_url": url,
-            "size_bytes": clip.size_bytes,
-            "width": clip.width,
-            "height": clip.height,
-            "has_audio": clip.has_audio,
-            "clamped": clip.clamped,
-        }
-    }))
+    // Clips of the same tiles differ by their ends.
+    let object = format!("{}_{}", clip.start, clip.end);
+    let told = Told { id: &clip_id, folder: id, object: &object, video_id: Some(id.as_str()), is_cut: false };
+    clip_data(told, &clip, outbox, stop).await
 }
 
 /// The tiles of these keys, in the order of time.

@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::Surroundings;
-use super::bucket::MADE_BY;
+use super::clip_data::{Told, clip_data};
 use super::envelope::Failure;
 use super::target::{Found, Target};
 use super::upload::Upload;
 use super::words::{megabytes, rate, seconds};
 use crate::clip::{ClipSpec, DEFAULT_CRF};
-use crate::objects::{About, ObjectKey};
 
 /// The longest clip. A longer window is cut at its end, and the answer says so.
 const LONGEST: Duration = Duration::from_mins(10);
@@ -74,29 +73,10 @@ pub(super) async fn run(args: Args, around: &Surroundings, stop: &CancellationTo
     let clip = media.clip(&source, &spec, stop).await?;
     let length = clip.end.since(clip.start).as_secs_f64();
     let id = format!("{label}_clip_{}_{length:.3}secs", clip.start);
-    let mut url = None;
-    if let Some(outbox) = outbox {
-        // Clips of one window differ by their quality.
-        let crf = args.crf.unwrap_or(DEFAULT_CRF);
-        let name = format!("{id}_{}x{}_fps{}_crf{crf}_{}b", clip.width, clip.height, args.fps, clip.size_bytes);
-        let about = About::new("video/mp4", MADE_BY);
-        url = Some(outbox.send(&ObjectKey::clip(&label, &name), &clip.path, &about, stop).await?.url);
-    }
-    Ok(json!({
-        "clip": {
-            "id": id,
-            "video_id": video_id,
-            "start_time": clip.start,
-            "end_time": clip.end,
-            "clip_file_path": clip.path,
-            "clip_url": url,
-            "size_bytes": clip.size_bytes,
-            "width": clip.width,
-            "height": clip.height,
-            "has_audio": clip.has_audio,
-            "clamped": clip.clamped || spec.end < asked_end,
-            "held": clip.held,
-            "source_pictures": clip.source_pictures,
-        }
-    }))
+    // Clips of one window differ by their quality.
+    let crf = args.crf.unwrap_or(DEFAULT_CRF);
+    let object = format!("{}x{}_fps{}_crf{crf}", clip.width, clip.height, args.fps);
+    let is_cut = spec.end < asked_end;
+    let told = Told { id: &id, folder: &label, object: &object, video_id: video_id.as_deref(), is_cut };
+    clip_data(told, &clip, outbox, stop).await
 }

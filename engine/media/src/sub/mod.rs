@@ -8,6 +8,7 @@
 
 mod annotate_frame;
 mod bucket;
+mod clip_data;
 mod concat_tiles;
 mod ensure_source;
 mod envelope;

@@ -7,6 +7,7 @@
 pub mod commands;
 pub mod compose;
 pub mod docker;
+pub mod engine_client;
 pub mod environment;
 pub mod files;
 pub mod output;

@@ -1,6 +1,6 @@
 //! Single pictures of a video: the one on screen at each asked moment, with its true time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
@@ -240,12 +240,19 @@ impl Media {
         let folder_name = format!("from-{first}");
         let folder = workspace.file(&folder_name);
         fs_err::tokio::create_dir_all(&folder).await.map_err(MediaError::file("make a folder for pictures"))?;
-        for seek in index.seeks(first, &facts.video, facts.container()) {
+        let wanted: BTreeSet<i64> = ticks.iter().copied().collect();
+        let decoded = index.decoded_for(first, ticks.last().copied().unwrap_or(first));
+        let thinned = self.thinned(facts, &index, wanted, decoded, &folder, stop).await?;
+        let seeks = index.seeks(first, &facts.video, facts.container());
+        // The thinned source first, then all of it.
+        let thinned_first = thinned.as_ref().and_then(|thinned| Some((*seeks.first()?, Some(thinned))));
+        for (seek, thinned) in thinned_first.into_iter().chain(seeks.iter().map(|&seek| (seek, None))) {
             let shots = Shots {
                 opened: &facts.opened,
                 video: &facts.video,
                 ticks: &ticks,
                 seek,
+                thinned,
                 size,
                 format,
                 threads,
@@ -265,7 +272,7 @@ impl Media {
             if result.files.len() == ticks.len() {
                 break;
             }
-            tracing::debug!(media.path = %facts.opened.path, ?seek, media.found = result.files.len(), media.wanted = ticks.len(), "a seek missed pictures");
+            tracing::debug!(media.path = %facts.opened.path, ?seek, thinned = thinned.is_some(), media.found = result.files.len(), media.wanted = ticks.len(), "a seek missed pictures");
         }
         Ok(result)
     }

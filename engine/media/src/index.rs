@@ -161,6 +161,13 @@ impl Index {
         self.shown.iter().map(|(at, _length)| *at).filter(|at| (from..beyond).contains(at)).collect()
     }
 
+    /// How many pictures are decoded to show those from `first` to `last`: all from the key frame before on.
+    pub(crate) fn decoded_for(&self, first: i64, last: i64) -> usize {
+        let from = self.keys.iter().rev().map(|(shown, _decoded)| *shown).find(|shown| *shown <= first);
+        let shown = |tick: i64| self.shown.partition_point(|(at, _length)| *at < tick);
+        shown(last.saturating_add(1)) - shown(from.unwrap_or(i64::MIN))
+    }
+
     /// Where to begin decoding so that the picture at `tick` comes out whole, best attempt first; the last one always works.
     pub(crate) fn seeks(&self, tick: i64, video: &Video, container: Container) -> Vec<Seek> {
         let base = video.timeline.base();
@@ -200,6 +207,12 @@ mod tests {
         assert_eq!(index.shown_at(512), Some(512));
         assert_eq!(index.shown_at(2047), Some(1024), "the hidden one at 1536 is never on screen");
         assert_eq!(index.shown_at(99_999), Some(4096));
+    }
+
+    #[test]
+    fn decoding_begins_at_a_key_frame() {
+        let index = Index::build(&parse_packets(PACKETS), 0, true).unwrap();
+        assert_eq!((index.decoded_for(1024, 2048), index.decoded_for(4096, 4096)), (3, 1));
     }
 
     #[test]

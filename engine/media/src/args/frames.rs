@@ -1,10 +1,11 @@
 //! One ffmpeg call that writes chosen pictures as files, each named by its own time stamp.
 
 use super::filters::{self, Target};
-use super::{Seek, input, words};
+use super::{Seek, input, thinned_alone, words};
 use crate::header::Video;
 use crate::probe::Size;
 use crate::source::Opened;
+use crate::thin::Thinned;
 
 /// How a picture is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub(crate) struct Shots<'a> {
     pub(crate) video: &'a Video,
     pub(crate) ticks: &'a [i64],
     pub(crate) seek: Seek,
+    /// The pictures without those that are not needed, if they were sorted out; the source is not read then.
+    pub(crate) thinned: Option<&'a Thinned>,
     pub(crate) size: Size,
     pub(crate) format: Format,
     pub(crate) threads: usize,
@@ -43,7 +46,7 @@ pub(crate) fn file_name(shots: &Shots<'_>, tick: i64) -> String {
 }
 
 pub(crate) fn args(shots: &Shots<'_>) -> Vec<String> {
-    let Shots { opened, video, ticks, seek, size, format, threads, max_pixels } = shots;
+    let Shots { opened, video, ticks, seek, thinned, size, format, threads, max_pixels } = shots;
     let base = video.timeline.base();
     let (target, codec) = match format {
         Format::Jpeg { scale } => (Target::Jpeg, words(&["-c:v", "mjpeg", "-q:v", &scale.to_string()])),
@@ -60,8 +63,11 @@ pub(crate) fn args(shots: &Shots<'_>) -> Vec<String> {
         ])
         .collect();
 
-    let mut args = input(opened, &video.clock, *seek, *threads, *max_pixels);
-    args.extend(words(&["-filter_complex", &format!("[0:{}]{}[shown]", video.index, chain.join(","))]));
+    let (mut args, pictures) = match thinned {
+        Some(thinned) => thinned_alone(thinned, *threads, *max_pixels),
+        None => (input(opened, &video.clock, *seek, *threads, *max_pixels), format!("[0:{}]", video.index)),
+    };
+    args.extend(words(&["-filter_complex", &format!("{pictures}{}[shown]", chain.join(","))]));
     args.extend(words(&["-map", "[shown]", "-fps_mode", "passthrough", "-enc_time_base", &base.to_string()]));
     args.extend(codec);
     args.extend(words(&[

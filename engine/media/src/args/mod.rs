@@ -40,8 +40,8 @@ pub(crate) fn generated(clock: &Clock) -> Vec<String> {
 
 /// The start of every ffmpeg call on a source: the file from `seek` on, with its own time stamps.
 pub(crate) fn input(opened: &Opened, clock: &Clock, seek: Seek, threads: usize, max_pixels: u64) -> Vec<String> {
-    let mut args = words(&["-hide_banner", "-nostdin", "-y", "-loglevel", "error", "-max_error_rate", "1"]);
-    args.extend(["-threads".to_owned(), threads.to_string(), "-max_pixels".to_owned(), max_pixels.to_string()]);
+    let mut args = head();
+    args.extend(decoder(threads, max_pixels));
     args.extend(guarded(opened));
     args.extend(generated(clock));
     if let Seek::To(nanos) = seek {
@@ -49,6 +49,33 @@ pub(crate) fn input(opened: &Opened, clock: &Clock, seek: Seek, threads: usize, 
     }
     args.extend(words(&["-copyts", "-i", &opened.argument()]));
     args
+}
+
+/// The start of a call that reads nothing but what was thinned out, and what begins the chain of its pictures.
+pub(crate) fn thinned_alone(thinned: &Thinned, threads: usize, max_pixels: u64) -> (Vec<String>, String) {
+    let mut args = head();
+    args.push("-copyts".to_owned());
+    args.extend(thinned_input(threads, max_pixels));
+    (args, with_times_of_source("[0:0]", thinned))
+}
+
+fn head() -> Vec<String> {
+    words(&["-hide_banner", "-nostdin", "-y", "-loglevel", "error", "-max_error_rate", "1"])
+}
+
+fn decoder(threads: usize, max_pixels: u64) -> [String; 4] {
+    ["-threads".to_owned(), threads.to_string(), "-max_pixels".to_owned(), max_pixels.to_string()]
+}
+
+fn thinned_input(threads: usize, max_pixels: u64) -> Vec<String> {
+    let mut args = decoder(threads, max_pixels).to_vec();
+    args.extend(words(&["-protocol_whitelist", "file,pipe", "-format_whitelist", "mov", "-f", "mov"]));
+    args.extend(words(&["-i", &format!("file:{THINNED}")]));
+    args
+}
+
+fn with_times_of_source(stream: &str, thinned: &Thinned) -> String {
+    format!("{stream}setpts=PTS+({}),", thinned.later_by)
 }
 
 /// Where the streams of a call come from.
@@ -74,10 +101,8 @@ pub(crate) fn inputs(
     let Some(thinned) = thinned else {
         return Inputs { args, pictures: format!("[0:{}]", video.index), sound: 0 };
     };
-    args.extend(["-threads".to_owned(), threads.to_string(), "-max_pixels".to_owned(), max_pixels.to_string()]);
-    args.extend(words(&["-protocol_whitelist", "file,pipe", "-format_whitelist", "mov", "-f", "mov"]));
-    args.extend(words(&["-i", &format!("file:{THINNED}")]));
-    Inputs { args, pictures: format!("[1:0]setpts=PTS+({}),", thinned.later_by), sound: 0 }
+    args.extend(thinned_input(threads, max_pixels));
+    Inputs { args, pictures: with_times_of_source("[1:0]", thinned), sound: 0 }
 }
 
 pub(crate) fn words(words: &[&str]) -> Vec<String> {

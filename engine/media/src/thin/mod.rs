@@ -1,4 +1,4 @@
-//! A source without the packets that a clip does not need.
+//! A source without the packets that a clip or a frame does not need.
 //!
 //! A clip of two pictures a second shows one source picture in fifteen, yet a decoder is given all of them. In H.264 a picture whose slices say
 //! `nal_ref_idc` 0 is one that no other leans on, and nothing behind a picture in the order of decoding has an influence on it. So of each run of

@@ -1,6 +1,6 @@
 //! Pictures that a clip does not need are not decoded, and nothing that is delivered changes by it.
 
-use ambient_media::Rate;
+use ambient_media::{Frames, FramesSpec, MediaTime, Pick, Rate};
 use anyhow::{Context, Result, ensure};
 use camino::Utf8Path;
 
@@ -111,6 +111,26 @@ async fn what_cannot_be_sorted_out_is_decoded_whole() -> Result<()> {
         film.make(&room.folder.join(name))?;
         room.samples(&truth(name, &film), 0, 8_000, 2).await.with_context(|| name.to_owned())?;
         ensure!(!was_thinned(&room)?, "{name} was thinned");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn frames_far_behind_a_key_frame_are_the_same() -> Result<()> {
+    let room = room()?;
+    let film = Film::new(95, "25", 250).h264(&["-g", "250", "-bf", "2"]);
+    film.make(&room.folder.join("film.mp4"))?;
+    let truth = truth("film.mp4", &film);
+    let other = stored_otherwise(&room, &truth)?;
+    for at in [4_010, 9_960] {
+        let spec = FramesSpec { pick: Pick::Times(vec![MediaTime::from_millis(at)]), max_dim: None, jpeg_quality: 85 };
+        let taken = room.media.frames(&room.source(truth.name), &spec, &room.stop).await?;
+        ensure!(was_thinned(&room)?, "{at}: was decoded whole");
+        let whole = room.media.frames(&room.source(other.name), &spec, &room.stop).await?;
+        ensure!(!was_thinned(&room)?, "the other way is the other way");
+        let bytes = |frames: &Frames| std::fs::read(&frames.frames[0].path);
+        ensure!(bytes(&taken)? == bytes(&whole)?, "{at}: pictures differ");
+        ensure!(taken.frames[0].timestamp.since(whole.frames[0].timestamp).as_millis() <= 1, "{at}: {taken:?}");
     }
     Ok(())
 }

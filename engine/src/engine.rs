@@ -14,6 +14,7 @@ use ambient_media::{BucketReading, Media, MediaError, Youtube};
 use ambient_settings::{DatabaseUrl, SandboxBackend, Settings};
 use axum::Router;
 use axum::serve::ListenerExt as _;
+use futures::future::BoxFuture;
 use secrecy::ExposeSecret as _;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -114,7 +115,11 @@ impl Engine {
 
     /// Takes no new work, lets runs finish for `SHUTDOWN_GRACE_SECONDS`, interrupts what is left, and ends. `false`
     /// when a task outlived all of that.
-    pub async fn shut_down(&self) -> bool {
+    pub fn shut_down(&self) -> BoxFuture<'_, bool> {
+        Box::pin(self.end())
+    }
+
+    async fn end(&self) -> bool {
         let all_ended = self.lifecycle.shut_down(self.grace).await;
         self.backend.shut_down().await;
         if let Some(bucket) = &self.bucket {
@@ -133,9 +138,16 @@ impl Engine {
 
 /// Starts an engine on this listener.
 ///
+/// The future is boxed, as is that of [`Engine::shut_down`]: the code of all that it awaits is then made here once, and not again in
+/// every program that starts an engine.
+///
 /// # Errors
 /// When a part of it is not usable; nothing is left running then.
-pub async fn start(settings: Settings, listener: TcpListener) -> Result<Engine, StartError> {
+pub fn start(settings: Settings, listener: TcpListener) -> BoxFuture<'static, Result<Engine, StartError>> {
+    Box::pin(started(settings, listener))
+}
+
+async fn started(settings: Settings, listener: TcpListener) -> Result<Engine, StartError> {
     // What is missing for sandboxes is told before anything is opened.
     let sandboxes = match settings.sandbox.backend {
         SandboxBackend::E2b => Some(E2bConfig::from_settings(&settings)?),

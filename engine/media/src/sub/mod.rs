@@ -27,6 +27,7 @@ mod upload_artifact;
 mod upload_source;
 mod words;
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use ambient_settings::{Settings, TileSettings};
@@ -127,8 +128,18 @@ impl Surroundings {
 pub type Listener<'a> = &'a (dyn Fn(Progress) + Send + Sync);
 
 impl MediaCommand {
-    /// Runs one command to its end. All that happens, failures too, is in the envelope.
-    pub async fn run(self, around: &Surroundings, progress: Listener<'_>, stop: &CancellationToken) -> Envelope {
+    /// Runs one command to its end. All that happens, failures too, is in the envelope. Boxed, so that the code of all commands is made
+    /// in this crate once.
+    pub fn run<'a>(
+        self,
+        around: &'a Surroundings,
+        progress: Listener<'a>,
+        stop: &'a CancellationToken,
+    ) -> Pin<Box<dyn Future<Output = Envelope> + 'a>> {
+        Box::pin(self.answered(around, progress, stop))
+    }
+
+    async fn answered(self, around: &Surroundings, progress: Listener<'_>, stop: &CancellationToken) -> Envelope {
         let answer: Result<Value, Failure> = match self {
             Self::UploadArtifact(args) => upload_artifact::run(args, around, stop).await,
             Self::UploadSource(args) => upload_source::run(args, around, stop).await,

@@ -43,6 +43,9 @@ pub(crate) fn api_error(answer: &Answer, subject: Subject<'_>) -> Error {
         (429, _) if speaks_of_quota(&message) => Error::QuotaReached { message },
         (429, _) => Error::RateLimited { message, retry_after: asked_wait(&answer.headers) },
         (502..=504, _) => Error::Unavailable { status, message },
+        (400, Subject::Template(template)) if is_json && speaks_of_namespace(&message) => {
+            Error::TemplateOfAnotherTeam { template: template.to_owned(), message }
+        }
         (400 | 422, _) if is_json => Error::InvalidArgument { message },
         _ if is_json => Error::Api { status, message, error_code },
         _ => Error::Protocol { message },
@@ -52,6 +55,11 @@ pub(crate) fn api_error(answer: &Answer, subject: Subject<'_>) -> Error {
 fn speaks_of_quota(message: &str) -> bool {
     let folded = message.to_lowercase();
     QUOTA_WORDS.iter().any(|word| folded.contains(word))
+}
+
+/// A name such as `team/template` with another team in front is a bad request to the service.
+fn speaks_of_namespace(message: &str) -> bool {
+    message.to_lowercase().contains("namespace")
 }
 
 /// Whether an answer is about the path itself, so that the server is of before `/v2`: 405, or a 404 or 400 that no handler wrote.
@@ -89,6 +97,12 @@ mod tests {
             (401, r#"{"code":401,"message":"Invalid API key"}"#, template, ErrorKind::KeyRefused),
             (404, r#"{"code":404,"message":"template 't' not found"}"#, template, ErrorKind::TemplateUnknown),
             (403, r#"{"code":403,"message":"no access"}"#, template, ErrorKind::TemplateOfAnotherTeam),
+            (
+                400,
+                r#"{"code":400,"message":"namespace 'others' must match your team 'ours'"}"#,
+                template,
+                ErrorKind::TemplateOfAnotherTeam,
+            ),
             (404, r#"{"code":404,"message":"x"}"#, sandbox, ErrorKind::SandboxLost),
             (429, r#"{"code":429,"message":"Rate limit exceeded"}"#, template, ErrorKind::RateLimited),
             (

@@ -1,7 +1,10 @@
 //! Files in a sandbox: what they are, and moving them about.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use futures::Stream;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio_util::io::ReaderStream;
 
@@ -12,6 +15,7 @@ use crate::error::Error;
 use crate::protocol::filesystem::{
     self, Entries, EntryAnswer, EntryInfo, ListDir, MoveEntry, PathRequest, UploadedFile,
 };
+use crate::protocol::header::METADATA_PREFIX;
 use crate::protocol::process::Empty;
 
 /// How much of a local file one piece of an upload holds.
@@ -22,17 +26,25 @@ const READ_PIECE: usize = 64 << 10;
 pub struct Files<'a> {
     envd: &'a Envd,
     user: Option<&'a str>,
+    metadata: Option<&'a BTreeMap<String, String>>,
 }
 
 impl<'a> Files<'a> {
     pub(crate) fn new(envd: &'a Envd) -> Self {
-        Self { envd, user: None }
+        Self { envd, user: None, metadata: None }
     }
 
     /// The same files seen as another user, who owns what is made.
     #[must_use]
     pub fn as_user(self, user: &'a str) -> Self {
         Self { user: Some(user), ..self }
+    }
+
+    /// The same files; whatever is written carries these words from then on, in place of those that it had. They come back with [`stat`](Self::stat),
+    /// [`list`](Self::list) and the answer to the upload, with their names in lower case.
+    #[must_use]
+    pub fn with_metadata(self, metadata: &'a BTreeMap<String, String>) -> Self {
+        Self { metadata: Some(metadata), ..self }
     }
 
     /// The whole content of a file, in memory.
@@ -84,10 +96,10 @@ impl<'a> Files<'a> {
     /// Writes a file, in place of one that is there; missing folders are made.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] when the disk is full, [`Error::InvalidArgument`] when the path is a directory.
+    /// [`Error::NoSpace`] when the disk is full, [`Error::InvalidArgument`] when the path is a directory or the metadata cannot travel as headers.
     pub async fn write(&self, path: &str, content: impl Into<Bytes>) -> Result<UploadedFile, Error> {
         let content: Bytes = content.into();
-        transfer::upload_bytes(self.envd, path, self.user, content).await
+        transfer::upload_bytes(self.envd, path, self.user, &self.metadata_headers()?, content).await
     }
 
     /// Writes a file from a stream, in constant memory. When the stream fails, so does the upload.
@@ -98,7 +110,22 @@ impl<'a> Files<'a> {
     where
         S: Stream<Item = std::io::Result<Bytes>> + Send + 'static,
     {
-        transfer::upload_stream(self.envd, path, self.user, content).await
+        transfer::upload_stream(self.envd, path, self.user, self.metadata_headers()?, content).await
+    }
+
+    fn metadata_headers(&self) -> Result<HeaderMap, Error> {
+        let mut headers = HeaderMap::new();
+        for (key, value) in self.metadata.into_iter().flatten() {
+            let name = HeaderName::try_from(format!("{METADATA_PREFIX}{key}"));
+            let (Ok(name), Ok(value)) = (name, HeaderValue::try_from(value)) else {
+                let message = format!(
+                    "the metadata `{key}`: a key is of letters, digits, `-` and `_`, a value of ASCII characters on one line"
+                );
+                return Err(Error::InvalidArgument { message });
+            };
+            headers.insert(name, value);
+        }
+        Ok(headers)
     }
 
     /// Writes a file from a reader, such as a local file, in constant memory.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
+use reqwest::header::HeaderMap;
 use reqwest::{Body, Method, RequestBuilder, Response};
 
 use super::agent::Envd;
@@ -72,6 +73,7 @@ pub(super) async fn upload_bytes(
     envd: &Envd,
     path: &str,
     user: Option<&str>,
+    metadata: &HeaderMap,
     content: Bytes,
 ) -> Result<UploadedFile, Error> {
     // The one upload that can be sent again when no connection came about. It is cut into pieces so that its progress can be seen.
@@ -83,7 +85,9 @@ pub(super) async fn upload_bytes(
     };
     let moved = Arc::new(AtomicU64::new(0));
     let target = files_path(envd, path, user);
-    let make = |http: &reqwest::Client| upload_request(envd, http, &target, counted(pieces(), Arc::clone(&moved)));
+    let make = |http: &reqwest::Client| {
+        upload_request(envd, http, &target, metadata.clone(), counted(pieces(), Arc::clone(&moved)))
+    };
     watched(envd, &moved, envd.open(Duration::MAX, make)).await
 }
 
@@ -91,11 +95,12 @@ pub(super) async fn upload_stream(
     envd: &Envd,
     path: &str,
     user: Option<&str>,
+    metadata: HeaderMap,
     content: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
 ) -> Result<UploadedFile, Error> {
     let moved = Arc::new(AtomicU64::new(0));
     let target = files_path(envd, path, user);
-    let request = upload_request(envd, envd.http(), &target, counted(content, Arc::clone(&moved)));
+    let request = upload_request(envd, envd.http(), &target, metadata, counted(content, Arc::clone(&moved)));
     let send = async {
         match request.send().await {
             Ok(response) => Ok(response),
@@ -149,9 +154,10 @@ fn upload_request(
     envd: &Envd,
     http: &reqwest::Client,
     target: &str,
+    metadata: HeaderMap,
     content: impl Stream<Item = std::io::Result<Bytes>> + Send + 'static,
 ) -> RequestBuilder {
-    let request = envd.request(http, Method::POST, target);
+    let request = envd.request(http, Method::POST, target).headers(metadata);
     if envd.version() >= EnvdVersion::OCTET_STREAM {
         return request.header("Content-Type", "application/octet-stream").body(Body::wrap_stream(content));
     }

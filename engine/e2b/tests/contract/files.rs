@@ -1,5 +1,6 @@
 //! Files in a sandbox.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
@@ -157,6 +158,23 @@ pub(super) async fn a_watch_tells_what_happens(server: &Server) -> anyhow::Resul
     ] {
         ensure!(seen.iter().any(|(kind, name)| (*kind, name.as_str()) == expected), "no {expected:?} in {seen:?}");
     }
+    sandbox.kill().await?;
+    Ok(())
+}
+
+pub(super) async fn words_stay_with_a_file(server: &Server) -> anyhow::Result<()> {
+    let sandbox = server.sandbox().await?;
+    let metadata = BTreeMap::from([("Origin".to_owned(), "a camera".to_owned()), ("take".to_owned(), "7".to_owned())]);
+    let expected = BTreeMap::from([("origin".to_owned(), "a camera".to_owned()), ("take".to_owned(), "7".to_owned())]);
+    let files = sandbox.files();
+    let written = files.with_metadata(&metadata).write("/tmp/film", "x").await?;
+    ensure!(written.metadata == expected, "{written:?}");
+    ensure!(files.stat("/tmp/film").await?.metadata == expected, "it is told with the file");
+    files.write("/tmp/film", "y").await?;
+    ensure!(files.stat("/tmp/film").await?.metadata.is_empty(), "each upload replaces all of it");
+    let unfit = BTreeMap::from([("no header".to_owned(), "x".to_owned())]);
+    let error = files.with_metadata(&unfit).write("/tmp/film", "z").await.err().context("it was taken")?;
+    ensure!(error.kind() == ErrorKind::InvalidArgument, "{error:?}");
     sandbox.kill().await?;
     Ok(())
 }

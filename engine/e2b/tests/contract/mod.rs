@@ -74,6 +74,7 @@ stories![
     files::a_folder_is_made_listed_moved_and_removed,
     files::what_is_not_there_is_told_apart,
     files::a_signed_address_needs_no_token,
+    files::words_stay_with_a_file,
     files::a_watch_tells_what_happens,
     templates::a_dockerfile_becomes_a_template,
     templates::files_are_uploaded_once,

@@ -24,12 +24,15 @@ exec "$@""#;
 /// `TAG COMMAND CAP_BYTES SECONDS LINK_FILE LINK`: a line for the shell, so that the call ends with the shell and not with what it
 /// left in the background, and so that output beyond the cap is thrown away in the sandbox.
 ///
+/// The line begins in the user's home, whatever folder the template's own programs begin in.
+///
 /// The line writes into pipes that are read by relays. What the shell leaves behind keeps its pipe; its relay is then replaced by
 /// one that throws away, so a daemon neither holds the call nor dies of a broken pipe. A watchman ends everything should the
 /// engine die before the command does.
 pub(crate) const SHELL: &str = r#"
 tag=$0 line=$1 cap=$2 seconds=$3 link_file=$4 link=$5 sweep=$6
 ulimit -x "$tag" 2>/dev/null
+cd 2>/dev/null
 if [ -n "$link" ]; then
   mkdir -p "${link_file%/*}" && printf '%s\n' "$link" >"$link_file"
 fi 2>/dev/null
@@ -48,6 +51,8 @@ setsid /bin/bash -c "$relay" "$cap" "$unbuffered" <&8 >&2 7<&- 8<&- &
 err=$!
 wait "$leader"
 code=$?
+# What is ended from here on is none of the command's affair, and the shell would tell of it.
+exec 2>/dev/null
 for pause in 0.01 0.02 0.05 0.05 0.1 0.1; do
   kill -0 "$out" 2>/dev/null || kill -0 "$err" 2>/dev/null || break
   sleep "$pause"

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ambient_e2b::Config;
-use ambient_settings::Settings;
+use ambient_settings::{Settings, TileSettings};
 use camino::Utf8PathBuf;
 use secrecy::SecretString;
 
@@ -37,8 +37,8 @@ pub struct E2bConfig {
     pub artifact_max_bytes: u64,
     /// `ARTIFACT_URL_TTL_SECONDS`.
     pub artifact_link_life: Duration,
-    /// `TILING_ENABLED`.
-    pub makes_tiles: bool,
+    /// `TILING_ENABLED` and `TILE_…`: whether and how tiles are made.
+    pub tiles: TileSettings,
     /// Whether there is a shell.
     pub has_shell: bool,
     /// What every process in a sandbox is told.
@@ -115,7 +115,7 @@ impl E2bConfig {
             box_video_folder: sandbox.video_folder.clone(),
             artifact_max_bytes: settings.artifacts.max_size_bytes,
             artifact_link_life: settings.artifacts.url_ttl,
-            makes_tiles: settings.tiles.enabled,
+            tiles: settings.tiles.clone(),
             has_shell: settings.bash.enabled,
             environment,
             credentials,

@@ -189,13 +189,13 @@ impl Inner {
         stop: &CancellationToken,
     ) -> Result<(), BackendError> {
         let target = Target { session: job.clone(), video: video.clone(), path: None };
-        match self.objects.head(&ObjectKey::tile_manifest(video.as_str())).await {
-            Ok(Some(_there)) => return Ok(()),
-            Ok(None) => {}
-            Err(error) => {
-                tracing::warn!(video.id = %video, error = %chain(&error), "it is not known whether a video has tiles");
-                return Err(BackendError::Media(error.to_string()));
-            }
+        let unknown = |error: &dyn std::error::Error| {
+            tracing::warn!(video.id = %video, error = %chain(error), "it is not known whether a video has tiles");
+            BackendError::Media(error.to_string())
+        };
+        let Some(record) = self.store.file(video).await.map_err(|error| unknown(&error))? else { return Ok(()) };
+        if self.has_all_tiles(&record).await.map_err(|error| unknown(&error))? {
+            return Ok(());
         }
         let cut = |_: &_| words::video("transcode-tiles", video).flag("upload-s3");
         let _manifest: Value =

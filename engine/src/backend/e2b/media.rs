@@ -11,8 +11,8 @@ use super::envelope::{self, NoData};
 use super::handle::{BoxCommand, Ended, Handle, MediaOutput, MediaTool, RunError};
 use super::scripts;
 use super::told::{command_failure, no_sandbox};
-use super::words::{Words, key_of};
-use crate::backend::{BackendError, Target};
+use super::words::{ClipAnswer, Words, key_of};
+use crate::backend::{BackendError, ClipMade, Target};
 use crate::ids::{SessionId, VideoId};
 use crate::store::chain;
 use crate::store::records::MediaRef;
@@ -164,6 +164,18 @@ impl Inner {
         };
         let media = MediaRef::Object { key: key.to_string(), mime_type: mime_type.to_owned() };
         Ok((key, media))
+    }
+
+    /// A clip that a command put into the bucket.
+    pub(crate) async fn clip_made(&self, made: ClipAnswer) -> Result<ClipMade, BackendError> {
+        let clip = made.clip;
+        let (key, media) = self.object(clip.clip_url.as_deref())?;
+        let size_bytes = match clip.size_bytes {
+            Some(size_bytes) => size_bytes,
+            None => self.objects.head(&key).await.ok().flatten().map_or(0, |facts| facts.size_bytes),
+        };
+        let has_audio = clip.has_audio.unwrap_or(true);
+        Ok(ClipMade { media, start: clip.start_time, end: clip.end_time, size_bytes, has_audio })
     }
 
     /// Where a video lies in the bucket.

@@ -5,7 +5,7 @@
 //! credentials, which media commands alone get.
 //!
 //! What stands where: `boot` makes and ends sandboxes, `held` knows who has which, `handle` runs commands in one, `media` and
-//! `shell` are the two kinds of commands, `words` and `envelope` what media commands are told and answer, `jobs` the work on videos
+//! `shell` are the two kinds of commands, `tiles` the quick way to a clip, `words` and `envelope` what media commands are told and answer, `jobs` the work on videos
 //! that no session does, `reaper` the end of what nobody needs.
 
 mod boot;
@@ -18,6 +18,7 @@ mod media;
 mod reaper;
 mod scripts;
 mod shell;
+mod tiles;
 mod told;
 mod words;
 
@@ -232,7 +233,7 @@ impl MediaBackend for E2b {
     }
 
     async fn make_tiles(&self, job: &SessionId, video: &VideoId, stop: &CancellationToken) -> Result<(), BackendError> {
-        if self.0.config.makes_tiles { self.0.make_tiles(job, video, stop).await } else { Ok(()) }
+        if self.0.config.tiles.enabled { self.0.make_tiles(job, video, stop).await } else { Ok(()) }
     }
 
     async fn ping(&self) -> Result<(), BackendError> {
@@ -268,18 +269,14 @@ impl MediaBackend for E2b {
 
     async fn clip(&self, target: &Target, wish: &ClipWish, stop: &CancellationToken) -> Result<ClipMade, BackendError> {
         let inner = &self.0;
+        if let Some(clip) = inner.clip_from_tiles(target, wish, stop).await? {
+            return Ok(clip);
+        }
         let made: words::ClipAnswer = inner
             .media(&target.session, |tool| words::clip(tool, target, wish), None, stop)
             .await
             .map_err(|failure| Inner::told(failure, target))?;
-        let clip = made.clip;
-        let (key, media) = inner.object(clip.clip_url.as_deref())?;
-        let size_bytes = match clip.size_bytes {
-            Some(size_bytes) => size_bytes,
-            None => inner.objects.head(&key).await.ok().flatten().map_or(0, |facts| facts.size_bytes),
-        };
-        let has_audio = clip.has_audio.unwrap_or(true);
-        Ok(ClipMade { media, start: clip.start_time, end: clip.end_time, size_bytes, has_audio })
+        inner.clip_made(made).await
     }
 
     async fn frames(

@@ -78,6 +78,15 @@ pub(crate) fn clip(tool: &MediaTool, target: &Target, wish: &ClipWish) -> Words 
         .flag("upload-s3")
 }
 
+/// A clip out of these tiles. The bounds are clamped to them.
+pub(crate) fn clip_of_tiles(video: &VideoId, keys: &[String], wish: &ClipWish) -> Words {
+    self::video("concat-tiles", video)
+        .with("keys", keys.join(","))
+        .with("start", wish.start)
+        .with("end", wish.end)
+        .flag("upload-s3")
+}
+
 pub(crate) fn frames(target: &Target, wish: &FramesWish) -> Words {
     Words::new("extract-frames")
         .of(target)

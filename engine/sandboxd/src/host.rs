@@ -127,6 +127,7 @@ impl Host {
 
         let registry = Registry::new(Arc::clone(&launcher), config.max_sandboxes);
         let archives = Arc::new(Archives::new(folders));
+        archives.sweep().map_err(StartError::CleanUp)?;
         let builder = Builder {
             launcher: Arc::clone(&launcher),
             catalogue: Arc::clone(&catalogue),

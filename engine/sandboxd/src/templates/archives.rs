@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use camino::Utf8PathBuf;
@@ -15,6 +16,9 @@ use crate::names;
 
 /// Addresses that were given out and not yet used.
 const MOST_ADDRESSES: usize = 10_000;
+
+/// An archive saves uploads while a template is worked on; later it only takes room, and clients send it again.
+const KEPT: Duration = Duration::from_hours(7 * 24);
 
 /// Why an archive was not kept.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +44,21 @@ pub(crate) struct Archives {
 impl Archives {
     pub(crate) fn new(folders: Arc<Folders>) -> Self {
         Self { folders, addresses: Mutex::default() }
+    }
+
+    /// Removes archives that were uploaded long ago.
+    pub(crate) fn sweep(&self) -> io::Result<()> {
+        for team in std::fs::read_dir(self.folders.archives())? {
+            for archive in std::fs::read_dir(team?.path())? {
+                let archive = archive?;
+                // One from the future is as good as new.
+                let age = archive.metadata()?.modified()?.elapsed().unwrap_or_default();
+                if age > KEPT {
+                    std::fs::remove_file(archive.path())?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn addresses(&self) -> MutexGuard<'_, HashMap<String, Utf8PathBuf>> {

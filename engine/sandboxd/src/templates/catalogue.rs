@@ -1,6 +1,6 @@
 //! All templates and builds, kept in one file that is rewritten at each change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -125,14 +125,24 @@ pub(crate) struct Catalogue {
 }
 
 impl Catalogue {
-    /// Reads the file. Builds that a host left unfinished have failed.
+    /// Reads the file. Builds that a host left unfinished have failed; of those that no tag names any more nothing can be made, so their roots are
+    /// not kept.
     pub(crate) fn open(file: Utf8PathBuf, base: Image) -> io::Result<Self> {
         let mut contents: Contents = match std::fs::read(&file) {
             Ok(bytes) => serde_json::from_slice(&bytes)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Contents::default(),
             Err(error) => return Err(error),
         };
+        let tagged: HashSet<String> = contents
+            .templates
+            .values()
+            .flat_map(|template| template.tags.values())
+            .map(|tag| tag.build_id.clone())
+            .collect();
         for build in contents.builds.values_mut() {
+            if !tagged.contains(&build.id) {
+                build.image = None;
+            }
             if matches!(build.status, BuildStatus::Waiting | BuildStatus::Building) {
                 build.end(Err(("the host stopped while the template was built".to_owned(), None)));
             }
@@ -644,6 +654,22 @@ mod tests {
         let progress = catalogue.progress(&ours, &cut_off.build_id, 0, 100).unwrap();
         assert_eq!(progress.status, BuildStatus::Error);
         assert!(catalogue.layers().contains(&"one".to_owned()));
+    }
+
+    #[test]
+    fn a_root_goes_with_its_last_tag_at_the_next_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ours, _theirs) = teams();
+        let catalogue = open(&folder);
+        for layer in ["old", "new"] {
+            let made = catalogue.create(&ours, &wish("app")).unwrap();
+            catalogue.start_build(&ours, &made.template_id, &made.build_id).unwrap();
+            catalogue.end_build(&made.build_id, Ok(Image::of_layer(layer.to_owned())));
+        }
+        assert!(catalogue.layers().contains(&"old".to_owned()), "a sandbox may stand on it");
+        let catalogue = open(&folder);
+        assert_eq!(catalogue.layers(), ["new", "base"]);
+        assert_eq!(catalogue.resolve(&ours, "app").unwrap().image.layers, ["new"]);
     }
 
     #[test]

@@ -160,12 +160,30 @@ quickstart() {
     [ "$before" = "$after" ] || { printf 'left running:\n%s\n' "$after" >&2; return 1; }
 }
 
-# The official E2B SDK against a host of sandboxes. The host's data folder stays between runs: the root of its base template, made with
-# debootstrap, costs a minute once.
+# test_program NAME   a program of the workspace that tests of another language start; prints its path. It is of the same kind as the tests of the
+# workspace, so that next to nothing is compiled for it.
+test_program() {
+    cargo build --workspace --locked --quiet --example "$1" >&2
+    printf '%s\n' "$(dirname -- "$binary")/../debug/examples/$1"
+}
+
+# The official E2B SDK and our own client's stories against a host of sandboxes. The host's data folder stays between runs: the root of its base
+# template, made with debootstrap, costs a minute once.
 sandboxes() {
-    local python
+    local python contract
     python=$(python_with "e2b-$e2b_sdk" "e2b==$e2b_sdk" pytest==9.2.0 pytest-timeout==2.4.0)
-    counted as_root env E2B_PYTHON="$python" tests/e2b_sdk/run.sh "$binary" "$test_cache/sandboxd"
+    contract=$(test_program contract)
+    counted as_root env E2B_PYTHON="$python" E2B_CONTRACT="$contract" tests/e2b_sdk/run.sh "$binary" "$test_cache/sandboxd"
+}
+
+# Whole sessions on that host, with its data folder: so the template is built anew only in what has changed.
+sandbox_sessions() {
+    local python bucket
+    python=$(python_with "e2b-session-$sdk" "anthropic==$sdk" "e2b==$e2b_sdk" pytest==9.2.0 pytest-timeout==2.4.0)
+    bucket=$(test_program serve)
+    "$(postgres_bin)/createdb" --host 127.0.0.1 --port "$postgres_port" --username ambient e2b_session
+    counted as_root env E2B_PYTHON="$python" E2B_BUCKET="$bucket" SESSION_DATABASE="${AMBIENT_TEST_POSTGRES_URL%/*}/e2b_session" \
+        SESSION_REDIS="${AMBIENT_TEST_REDIS_URL%/*}/8" tests/e2b_session/run.sh "$binary" "$test_cache/sandboxd" "$clip"
 }
 
 # The install script alone, then a whole life of an installation on Docker.
@@ -241,6 +259,7 @@ if [ "$step_status" = 0 ]; then
     maybe "the seed's scripts and the documents' commands" documents
     maybe "quickstart, twice" quickstart
     maybe "E2B SDK $e2b_sdk on sandboxd" sandboxes
+    maybe "sessions on sandboxd" sandbox_sessions
     maybe "the install script" install_script
     maybe "pulling from a registry" on_docker pulling
     maybe "engines over TLS and ssh" on_docker engines_elsewhere

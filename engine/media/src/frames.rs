@@ -1,6 +1,7 @@
 //! Single pictures of a video: the one on screen at each asked moment, with its true time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
@@ -11,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::args::frames::{self as frame_args, Format, Shots};
 use crate::error::MediaError;
 use crate::facts::Facts;
+use crate::index::Index;
 use crate::media::{Media, last_line};
 use crate::probe::{Rate, Size};
 use crate::source::Source;
@@ -159,8 +161,10 @@ impl Media {
         let side_by_side = self.config().concurrency.max(1);
         let threads = self.threads(groups.len());
         // Children queue at the executor; asking for no more than can run at once leaves room for other callers between ours.
-        let results: Vec<GroupTaken> = futures::stream::iter(groups)
-            .map(|group| self.take_group(facts, group, size, format, threads, workspace, stop))
+        let indexes =
+            self.indexes(facts, &groups.iter().map(|group| span(facts, group)).collect::<Vec<_>>(), stop).await?;
+        let results: Vec<GroupTaken> = futures::stream::iter(groups.into_iter().zip(indexes))
+            .map(|(group, index)| self.take_group(facts, group, index, size, format, threads, workspace, stop))
             .buffered(side_by_side)
             .try_collect()
             .await?;
@@ -199,6 +203,7 @@ impl Media {
         &self,
         facts: &Facts,
         asked: Vec<MediaTime>,
+        index: Option<Arc<Index>>,
         size: Size,
         format: Format,
         threads: usize,
@@ -218,9 +223,14 @@ impl Media {
         };
         let moments: Vec<(MediaTime, (i64, bool))> =
             asked.into_iter().map(|asked| Ok((asked, bounded(asked)?))).collect::<Result<_, MediaError>>()?;
-        let lowest = moments.iter().map(|(_asked, (tick, _clamped))| *tick).min().unwrap_or(facts.first);
-        let highest = moments.iter().map(|(_asked, (tick, _clamped))| *tick).max().unwrap_or(facts.last);
-        let index = self.index(facts, lowest, highest, stop).await?;
+        let index = match index {
+            Some(index) => index,
+            None => {
+                let asked: Vec<MediaTime> = moments.iter().map(|(asked, _found)| *asked).collect();
+                let (lowest, highest) = span(facts, &asked);
+                self.index(facts, lowest, highest, stop).await?
+            }
+        };
 
         let wishes: Vec<Wish> = moments
             .into_iter()
@@ -325,6 +335,13 @@ fn moments(pick: &Pick) -> Result<Vec<MediaTime>, MediaError> {
         }
         _ => Ok(moments),
     }
+}
+
+/// The ticks between which the pictures of these moments are looked for.
+fn span(facts: &Facts, asked: &[MediaTime]) -> (i64, i64) {
+    let tick = |asked: &MediaTime| facts.video.timeline.last_at(*asked).clamp(facts.first, facts.last);
+    let ticks = || asked.iter().map(tick);
+    (ticks().min().unwrap_or(facts.first), ticks().max().unwrap_or(facts.last))
 }
 
 /// Sorted moments, cut where the distance pays for a decoder of its own.

@@ -37,6 +37,7 @@ mod queue;
 mod remote;
 mod slots;
 mod source;
+mod spans;
 pub mod sub;
 mod thin;
 mod tiles;

@@ -36,7 +36,7 @@ const MOST_UNTOLD: usize = 2;
 /// What a decoder that reorders pictures may hold back, at most.
 const DECODER_DELAY: Duration = Duration::from_millis(700);
 /// How far behind a window its listing goes, so that reordered pictures inside are not missed.
-const BEHIND_NANOS: i128 = 2_000_000_000;
+pub(crate) const BEHIND_NANOS: i128 = 2_000_000_000;
 /// A seek goes by decoding times, which lie a little before those of showing.
 const SEEK_LEAD_NANOS: i128 = 1_000_000_000;
 /// How far before a window its listing begins, attempt by attempt; after the last one it begins at the beginning.
@@ -78,7 +78,7 @@ impl Media {
         let packets = match packets {
             Some(packets) => Some(packets),
             None if opened.container.may_lack_times() => {
-                Some(self.packets(&opened, &video.clock, None, Stretch::WHOLE, stop).await?)
+                Some(self.packets(&opened, &video.clock, None, &[Stretch::WHOLE], stop).await?)
             }
             None => None,
         };
@@ -132,10 +132,10 @@ impl Media {
         let near_end = header.promised_end_nanos.filter(|_end| opened.container.is_seekable());
         let near_end = near_end.map(|end| end - TAIL_NANOS).filter(|&from| from > header.origin_nanos);
         let tail = Stretch { from: near_end, to: None };
-        let mut stamps = self.packets(opened, &video.clock, None, tail, stop).await?;
+        let mut stamps = self.packets(opened, &video.clock, None, &[tail], stop).await?;
         let mut index = index_of(&stamps, opened, video, tail)?;
         if index.last().is_none() && tail != Stretch::WHOLE {
-            stamps = self.packets(opened, &video.clock, None, Stretch::WHOLE, stop).await?;
+            stamps = self.packets(opened, &video.clock, None, &[Stretch::WHOLE], stop).await?;
             index = index_of(&stamps, opened, video, Stretch::WHOLE)?;
         }
         let Some((last, last_end)) = index.last() else {
@@ -165,16 +165,17 @@ impl Media {
         Ok(index.first().unwrap_or(last))
     }
 
-    async fn packets(
+    /// The packets of some stretches, or of a whole file.
+    pub(crate) async fn packets(
         &self,
         opened: &Opened,
         clock: &Clock,
         stream: Option<u32>,
-        stretch: Stretch,
+        stretches: &[Stretch],
         stop: &CancellationToken,
     ) -> Result<Vec<Stamp>, MediaError> {
         // A damaged file makes ffprobe end with an error after the good part, which is what we want to know.
-        let finished = self.ffprobe(probe_args::packets(opened, clock, stream, stretch), stop).await?;
+        let finished = self.ffprobe(probe_args::packets(opened, clock, stream, stretches), stop).await?;
         Ok(index::parse_packets(&finished.stdout))
     }
 
@@ -214,7 +215,7 @@ impl Media {
         stretch: Stretch,
         stop: &CancellationToken,
     ) -> Result<Index, MediaError> {
-        let stamps = self.packets(opened, &video.clock, Some(video.index), stretch, stop).await?;
+        let stamps = self.packets(opened, &video.clock, Some(video.index), &[stretch], stop).await?;
         Ok(index_of(&stamps, opened, video, stretch)?.with_packets(&stamps, video.index))
     }
 
@@ -230,7 +231,7 @@ impl Media {
         let base = video.timeline.base();
         let from = Some(base.nanos(from) - SEEK_LEAD_NANOS).filter(|_from| opened.container.is_seekable());
         let stretch = Stretch { from, to: Some(base.nanos(to).saturating_add(BEHIND_NANOS)) };
-        self.packets(opened, &video.clock, Some(video.index), stretch, stop).await
+        self.packets(opened, &video.clock, Some(video.index), &[stretch], stop).await
     }
 
     /// Packets of a whole file with a time on every picture, and how `video`'s clock came by them.
@@ -255,7 +256,7 @@ impl Media {
                 stamp.shown = stamp.shown.or(stamp.decoded);
             }
         } else if !is_packed && PARSED_KINDS.contains(&video.codec.as_str()) {
-            packets = self.packets(opened, &Clock::Generated, None, Stretch::WHOLE, stop).await?;
+            packets = self.packets(opened, &Clock::Generated, None, &[Stretch::WHOLE], stop).await?;
             video.clock = Clock::Generated;
         }
         let is_wrong = video.has_reordering && (is_packed || index::has_clashes(&packets, video.index));

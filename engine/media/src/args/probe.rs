@@ -35,16 +35,17 @@ pub(crate) fn streams(opened: &Opened, max_pixels: u64, with_packets: bool) -> V
 
 const PACKET_ENTRIES: &str = "packet=stream_index,pts,dts,duration,size,pos,flags";
 
-/// One line a packet: stream, presentation time, decoding time, length, size, place, flags. Nothing is decoded.
-pub(crate) fn packets(opened: &Opened, clock: &Clock, stream: Option<u32>, stretch: Stretch) -> Vec<String> {
+/// One line a packet of each of the stretches: stream, presentation time, decoding time, length, size, place, flags. Nothing is decoded.
+pub(crate) fn packets(opened: &Opened, clock: &Clock, stream: Option<u32>, stretches: &[Stretch]) -> Vec<String> {
     let mut args = words(&["-hide_banner", "-loglevel", "error"]);
     args.extend(guarded(opened));
     args.extend(generated(clock));
     if let Some(index) = stream {
         args.extend(words(&["-select_streams", &index.to_string()]));
     }
-    if stretch != Stretch::WHOLE {
-        args.extend(words(&["-read_intervals", &stretch.text()]));
+    if !stretches.contains(&Stretch::WHOLE) {
+        let intervals: Vec<String> = stretches.iter().map(|stretch| stretch.text()).collect();
+        args.extend(words(&["-read_intervals", &intervals.join(",")]));
     }
     args.extend(words(&["-of", "csv=p=0", "-show_entries", PACKET_ENTRIES, &opened.argument()]));
     args

@@ -33,7 +33,7 @@ use crate::probe::Rate;
 pub(crate) const THINNED: &str = "thinned.mp4";
 
 /// Fewer source pictures than this are decoded as fast as they are sorted out.
-const LEAST_PICTURES: usize = 60;
+const LEAST_PICTURES: usize = 24;
 /// It pays where at most one picture in so many is wanted.
 const LEAST_DISTANCE: usize = 3;
 /// So much is copied at most; beyond it the disk would be the slower way.

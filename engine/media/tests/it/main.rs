@@ -14,6 +14,7 @@ mod film;
 mod hostile;
 mod judge;
 mod kinds;
+mod large;
 mod limits;
 mod objects;
 mod pattern;

@@ -7,6 +7,7 @@ mod media;
 mod process_environment;
 mod sandboxd;
 mod serve;
+mod start;
 
 use std::process::ExitCode;
 

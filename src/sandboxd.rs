@@ -4,13 +4,13 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 
 use ambient_ctl::environment::Environment;
 use ambient_ctl::output::{Exit, Failure, Printer};
+use ambient_ctl::signals::Signals;
 use ambient_sandboxd::agent::Stage;
 use ambient_sandboxd::{Config, Host, NetworkMode, StartError};
 use camino::Utf8PathBuf;
 use secrecy::SecretString;
 
 use crate::cli::{SandboxDriver, SandboxNetwork, SandboxStage, SandboxdArgs};
-use crate::serve::Signals;
 
 /// Where data is kept below the home of Ambient.
 const FOLDER: &str = "sandboxd";

@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 
 use ambient_ctl::environment::Environment;
 use ambient_ctl::output::{Exit, Failure, Printer};
-use ambient_engine::store::StoreError;
-use ambient_engine::{Engine, StartError};
+use ambient_ctl::signals::Signals;
+use ambient_engine::Engine;
 use ambient_settings::Settings;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::ServeArgs;
+use crate::start;
 
 /// Runs the engine until a signal, and gives how that ended.
 ///
@@ -29,22 +29,15 @@ pub(crate) fn run(args: &ServeArgs, environment: &Environment, printer: Printer)
     settings.store.migrate = !args.no_migrate;
     crate::logs::start(&settings.logs)?;
 
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(settings.server.worker_threads.get())
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Exit::Internal, error))?;
-    let ended = runtime.block_on(serve(settings, printer));
-    // What the engine did not end by itself is not waited for: a blocking read may never come back.
-    runtime.shutdown_background();
-    ended
+    let threads = settings.server.worker_threads;
+    start::on_threads(threads, serve(settings, printer))
 }
 
 async fn serve(settings: Settings, printer: Printer) -> Result<Exit, Failure> {
     // Before the engine starts, so that a signal during the start is not lost.
     let mut signals = Signals::new().map_err(|error| Failure::new(Exit::Internal, error))?;
     let listener = bind(&settings).await?;
-    let engine = ambient_engine::start(settings, listener).await.map_err(start_failure)?;
+    let engine = start::engine(settings, listener).await?;
     printer.data(&format!("ambient listening on http://{}", engine.address()));
 
     tokio::select! {
@@ -89,47 +82,8 @@ async fn bind(settings: &Settings) -> Result<TcpListener, Failure> {
     })
 }
 
-/// What to do about a start that failed, where more can be said than the error's own words.
-fn start_failure(error: StartError) -> Failure {
-    match error {
-        StartError::Store(StoreError::Pending { .. }) | StartError::Sandboxes(_) | StartError::Catalogue(_) => {
-            Failure::new(Exit::Usage, error)
-        }
-        StartError::Store(_) => Failure::new(Exit::Unreachable, error)
-            .hint("`DATABASE_URL` names the database; unset, it is a SQLite file in `AMBIENT_HOME`"),
-        StartError::Broker(_) => Failure::new(Exit::Unreachable, error)
-            .hint("`REDIS_URL` names the Redis; unset, one engine works without any"),
-        StartError::Folder { .. } => {
-            Failure::new(Exit::Usage, error).hint("`AMBIENT_HOME` and `VIDEO_FOLDER` say where folders are made")
-        }
-        StartError::Listener(_) | StartError::Client(_) | StartError::Secrets(_) | StartError::Bucket(_) => {
-            Failure::new(Exit::Internal, error)
-        }
-    }
-}
-
 fn address_text(host: &str, port: u16) -> String {
     host.parse().map_or_else(|_name| format!("{host}:{port}"), |ip| SocketAddr::new(ip, port).to_string())
-}
-
-/// SIGTERM and SIGINT.
-pub(crate) struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    /// The name of the next one. Nothing is lost when this is dropped before it came.
-    pub(crate) async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
-    }
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -12,3 +12,4 @@ pub mod environment;
 pub mod files;
 pub mod output;
 pub mod plan;
+pub mod signals;

@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use ambient_ctl::asking::{AskArgs, ChatArgs};
 use ambient_ctl::commands::{
     completions, config, health, install, lifecycle, logs, open, status, template, uninstall, version,
 };
+use ambient_ctl::mcp::McpArgs;
 use ambient_media::sub::MediaCommand;
 use clap::CommandFactory as _;
 
@@ -42,6 +44,24 @@ pub(crate) enum Command {
         RUST_LOG=debug shows more, LOG_FORMAT=json writes one JSON object a line."
     )]
     Serve(ServeArgs),
+    /// Answers a question about a video, without an engine that runs
+    #[command(after_help = "Examples:\n  ambientctl ask film.mp4 \"When does the train leave?\"\n  \
+        ambientctl ask https://www.youtube.com/watch?v=dQw4w9WgXcQ \"What is shown?\" --fast\n  \
+        ambientctl ask film.mp4 \"Who speaks when?\" --subtitles film.srt --schema speakers.json --json\n\n\
+        Needs LLM_BASE_URL, and on most servers LLM_API_KEY, in the environment or in `.env`. stdout holds the answer,\n\
+        stderr what happens on the way. Exit code: 0 answered, 1 no answer, 2 words, files or settings are wrong,\n\
+        130 interrupted.")]
+    Ask(AskArgs),
+    /// Answers questions about a video, one a line, until the end of input or /exit
+    #[command(after_help = "Examples:\n  ambientctl chat film.mp4\n  ambientctl chat film.mp4 < questions.txt\n\n\
+        Ctrl-C interrupts an answer; once more, it leaves. With --json each answer is a document of one line.")]
+    Chat(ChatArgs),
+    /// Serves the Model Context Protocol on stdin and stdout, with the tool `analyze_video`
+    #[command(
+        after_help = "Examples:\n  ambientctl mcp\n  AMBIENT_API_KEY=… ambientctl mcp --url http://127.0.0.1:8080\n\n\
+        Without --url it brings an engine of its own, which ends with it; settings are those of `serve`."
+    )]
+    Mcp(McpArgs),
     /// Asks a running engine whether it is up and ready
     #[command(
         after_help = "Examples:\n  ambientctl health\n  ambientctl health --url http://127.0.0.1:9000 --json\n\n\

@@ -1,9 +1,12 @@
 //! The one binary of Ambient: parse the words, read `.env`, dispatch, give an exit code. Everything else has its own crate.
 
+mod asking;
 mod cli;
 mod initial_block;
 mod logs;
 mod media;
+mod private_engine;
+mod private_folder;
 mod process_environment;
 mod sandboxd;
 mod serve;
@@ -52,6 +55,9 @@ fn dispatch(words: Cli, printer: Printer) -> Result<Exit, Failure> {
             let environment = process_environment::take(args.env_file.as_deref())?;
             serve::run(&args, &environment, printer)
         }
+        Command::Ask(args) => asking::ask(args, &process_environment::take(None)?, printer),
+        Command::Chat(args) => asking::chat(args, &process_environment::take(None)?, printer),
+        Command::Mcp(args) => asking::mcp(args, &process_environment::take(None)?, printer),
         Command::Health(args) => {
             let environment = process_environment::take(None)?;
             wait_for(commands::health::run(&args, &environment, &printer))

@@ -37,6 +37,7 @@ trap 'exit 143' TERM
 sdk=$(sed -n 's/^anthropic==//p' examples/requirements.txt)
 older_sdks=(1.17.0 0.105.2 0.92.0)
 e2b_sdk=2.63.0
+mcp_sdk=2.3.0
 schemathesis=4.32.5
 fuzz_seconds=90
 
@@ -109,6 +110,18 @@ sdk_kit_on_two_engines() {
         engine_log
         engine_home=$first_home engine_log
     fi
+    return "$status"
+}
+
+# The official client of the Model Context Protocol against `ambientctl mcp`, with an engine of its own and with a running one.
+mcp_client() {
+    local python status=0
+    python=$(python_with "mcp-$mcp_sdk" "mcp==$mcp_sdk")
+    start_model
+    start_engine
+    counted "$python" tests/mcp/cases.py "$binary" "$clip" "$model_url" "$engine_url" dev-token || status=$?
+    log_is_clean || status=1
+    if [ "$status" != 0 ]; then engine_log; fi
     return "$status"
 }
 
@@ -255,6 +268,7 @@ if [ "$step_status" = 0 ]; then
     for version in "${older_sdks[@]}"; do
         maybe "SDK $version: what needs no model" sdk_kit "$version" core
     done
+    maybe "MCP $mcp_sdk: the tool for other agents" mcp_client
     maybe "fuzzing the API: no 5xx" fuzz
     maybe "the seed's scripts and the documents' commands" documents
     maybe "quickstart, twice" quickstart

@@ -4,12 +4,14 @@
 //! it reads settings through the one catalogue and talks HTTP to a running engine. It reads no environment by itself;
 //! `main` hands it in, so that a command can be tested with nothing but data.
 
+pub mod asking;
 pub mod commands;
 pub mod compose;
 pub mod docker;
 pub mod engine_client;
 pub mod environment;
 pub mod files;
+pub mod mcp;
 pub mod output;
 pub mod plan;
 pub mod signals;

@@ -1,7 +1,9 @@
 //! The shipped binary as an operator meets it: one module a journey.
 
+mod ask;
 mod binary;
 mod commands;
 mod media;
+mod model;
 mod serve;
 mod settings;

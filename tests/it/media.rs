@@ -29,7 +29,7 @@ fn answer(output: &Output) -> Value {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the film is made by ffmpeg itself, not by the binary under test")]
-fn film(path: &Path, seconds: u32) {
+pub(crate) fn film(path: &Path, seconds: u32) {
     let made = std::process::Command::new("ffmpeg")
         .args(["-loglevel", "error", "-nostdin", "-y", "-f", "lavfi", "-i"])
         .arg(format!("testsrc=size=320x240:rate=10:duration={seconds}"))

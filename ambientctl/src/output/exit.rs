@@ -16,7 +16,7 @@ pub enum Exit {
     Unreachable = 3,
     /// A bug of ours.
     Internal = 70,
-    /// A second signal cut the stop short; a shell's own code for an interrupt.
+    /// A signal cut short what was asked for, or a second one the stop; a shell's own code for an interrupt.
     Interrupted = 130,
 }
 

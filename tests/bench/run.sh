@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # The figures of the shipped binary: start, memory, time per turn, streams, uploads, requests, clips, tiles, frames;
-# and the operator's tool beside Docker Compose.
+# the operator's tool beside Docker Compose; and sandboxes, with our client beside the official SDK of E2B.
 #
-#     tests/bench/run.sh [--only start,turn,sessions,streams,upload,requests,operator,clips,tiles,frames] [--upload-bytes N]
+#     tests/bench/run.sh [--only start,turn,sessions,streams,upload,requests,operator,clips,tiles,frames,e2b] [--upload-bytes N]
 #
 # Builds the release binary and the measuring program, then prints a line a figure with its bound. Some minutes; nothing
 # else should run meanwhile. Exit code 1 when a figure is out of bounds. The operator's figures need what the tests of an
-# installation need: a Docker engine, started here where none answers, and its images, made here where they are missing.
+# installation need: a Docker engine, started here where none answers, and its images, made here where they are missing. Those of sandboxes
+# need root.
 #
 #     BINARY=path    measures this release binary instead of building one
 set -euo pipefail
@@ -43,17 +44,23 @@ fi
 cargo build --release --locked -p ambient-bench
 
 words=("$@")
-case " $* " in
-    *" --only "*operator* | *" --only=operator"* | *" --only="*,operator*) wants_docker=1 ;;
-    *" --only"*) wants_docker= ;;
-    *) wants_docker=1 ;;
-esac
-if [ -n "$wants_docker" ]; then
+# wants FIGURE   whether the words of the caller choose it.
+wants() {
+    case " ${words[*]-} " in
+        *" --only "*"$1"* | *" --only="*"$1"*) return 0 ;;
+        *" --only"*) return 1 ;;
+    esac
+}
+if wants operator; then
     install_packages
     install_compose
     start_docker
     DOCKER_HOST=unix://$AMBIENT_TEST_DOCKER tests/installer/images.sh "$BINARY" "$test_cache/docker-packages"
     words+=(--docker "$AMBIENT_TEST_DOCKER" --compose "$AMBIENT_TEST_COMPOSE")
+fi
+if wants e2b; then
+    install_packages
+    words+=(--sandboxd-data "$test_cache/sandboxd" --e2b-python "$(python_with e2b-bench e2b==2.63.0)")
 fi
 
 clip=$work/clip.mp4

@@ -15,6 +15,7 @@ pub(crate) struct Figure {
 #[derive(Clone, Copy, Debug)]
 enum Bound {
     Below(f64),
+    AtMost(f64),
     AtLeast(f64),
 }
 
@@ -22,6 +23,11 @@ impl Figure {
     /// Good when the value is below `bound`.
     pub(crate) fn below(what: impl Into<String>, value: f64, bound: f64, unit: &'static str) -> Self {
         Self { what: what.into(), value, unit, bound: Bound::Below(bound) }
+    }
+
+    /// Good when the value is not above `bound`.
+    pub(crate) fn at_most(what: impl Into<String>, value: f64, bound: f64, unit: &'static str) -> Self {
+        Self { what: what.into(), value, unit, bound: Bound::AtMost(bound) }
     }
 
     /// Good when the value is at least `bound`.
@@ -32,6 +38,7 @@ impl Figure {
     fn holds(&self) -> bool {
         match self.bound {
             Bound::Below(bound) => self.value < bound,
+            Bound::AtMost(bound) => self.value <= bound,
             Bound::AtLeast(bound) => self.value >= bound,
         }
     }
@@ -40,6 +47,7 @@ impl Figure {
         // Room to spare: above 1 the bound is kept, so figures of different kinds can be read side by side.
         let (word, bound, room) = match self.bound {
             Bound::Below(bound) => ("below", bound, bound / self.value.max(f64::MIN_POSITIVE)),
+            Bound::AtMost(bound) => ("at most", bound, bound / self.value.max(f64::MIN_POSITIVE)),
             Bound::AtLeast(bound) if bound == 0.0 => ("at least", bound, 1.0),
             Bound::AtLeast(bound) => ("at least", bound, self.value / bound),
         };

@@ -5,6 +5,7 @@
 //! of their own, so that they do not share threads with the readers that measure.
 
 mod clips;
+mod e2b;
 mod figure;
 mod frames;
 mod media;
@@ -55,7 +56,7 @@ struct RunArgs {
     #[arg(long)]
     clip: PathBuf,
     /// The figures to measure
-    #[arg(long, value_delimiter = ',', default_values = ["start", "turn", "sessions", "requests", "streams", "upload", "operator", "clips", "tiles", "frames"])]
+    #[arg(long, value_delimiter = ',', default_values = ["start", "turn", "sessions", "requests", "streams", "upload", "operator", "clips", "tiles", "frames", "e2b"])]
     only: Vec<String>,
     /// Size of the upload
     #[arg(long, default_value_t = 2_000_000_000)]
@@ -66,6 +67,12 @@ struct RunArgs {
     /// The Docker Compose that the operator's tool is compared with
     #[arg(long)]
     compose: Option<PathBuf>,
+    /// The data folder of a host of sandboxes, for the figures of `e2b`; what is built there is kept
+    #[arg(long)]
+    sandboxd_data: Option<PathBuf>,
+    /// A Python with the official E2B SDK, which our client is compared with
+    #[arg(long)]
+    e2b_python: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +83,8 @@ enum BenchError {
     Io(#[from] std::io::Error),
     #[error(transparent)]
     Http(#[from] reqwest::Error),
+    #[error(transparent)]
+    Sandbox(#[from] ambient_e2b::Error),
 }
 
 fn main() -> ExitCode {
@@ -117,6 +126,7 @@ async fn run(args: &RunArgs) -> Result<bool, BenchError> {
             "clips" => clips::measure(args).await?,
             "tiles" => tiles::measure(args).await?,
             "frames" => frames::measure(args).await?,
+            "e2b" => e2b::measure(args).await?,
             other => return Err(BenchError::Unexpected(format!("there is no figure `{other}`"))),
         };
         report.add(figures);

@@ -25,7 +25,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    async fn start(mut command: Command) -> Result<Self, BenchError> {
+    pub(crate) async fn start(command: &mut Command) -> Result<Self, BenchError> {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
         let stdout = child.stdout.take().ok_or_else(|| BenchError::Unexpected("the child has no stdout".to_owned()))?;
         let mut lines = BufReader::new(stdout).lines();
@@ -41,7 +41,7 @@ impl Server {
     pub(crate) async fn plain(words: &[&str]) -> Result<Self, BenchError> {
         let mut own = command(&std::env::current_exe()?);
         own.args(words);
-        Self::start(own).await
+        Self::start(&mut own).await
     }
 
     /// Its process id.
@@ -126,14 +126,14 @@ impl Engine {
     pub(crate) async fn start(args: &RunArgs) -> Result<Self, BenchError> {
         let home = tempfile::tempdir()?;
         let model = Server::plain(&["model"]).await?;
-        let server = Server::start(serve(args, home.path(), &format!("{}/v1", model.url))).await?;
+        let server = Server::start(&mut serve(args, home.path(), &format!("{}/v1", model.url))).await?;
         Ok(Self { server, model, http: client()?, _home: home })
     }
 
     /// Time from the start of the process to its first good answer, and the server.
     pub(crate) async fn timed_start(args: &RunArgs, home: &Path) -> Result<(Duration, Server), BenchError> {
         let began = Instant::now();
-        let server = Server::start(serve(args, home, "http://127.0.0.1:9/v1")).await?;
+        let server = Server::start(&mut serve(args, home, "http://127.0.0.1:9/v1")).await?;
         let status =
             reqwest::Client::builder().no_proxy().build()?.get(format!("{}/v1/healthz", server.url)).send().await?;
         let took = began.elapsed();

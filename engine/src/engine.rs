@@ -201,6 +201,7 @@ async fn started(settings: Settings, listener: TcpListener) -> Result<Engine, St
             let agent = agent.clone();
             async move { agent.run(context).await }
         }),
+        max_turns: settings.agent.max_turns_per_run,
     });
     let streams = Streams::new(
         Arc::clone(&store),

@@ -223,13 +223,12 @@ impl Media {
         };
         let moments: Vec<(MediaTime, (i64, bool))> =
             asked.into_iter().map(|asked| Ok((asked, bounded(asked)?))).collect::<Result<_, MediaError>>()?;
-        let index = match index {
-            Some(index) => index,
-            None => {
-                let asked: Vec<MediaTime> = moments.iter().map(|(asked, _found)| *asked).collect();
-                let (lowest, highest) = span(facts, &asked);
-                self.index(facts, lowest, highest, stop).await?
-            }
+        let index = if let Some(index) = index {
+            index
+        } else {
+            let asked: Vec<MediaTime> = moments.iter().map(|(asked, _found)| *asked).collect();
+            let (lowest, highest) = span(facts, &asked);
+            self.index(facts, lowest, highest, stop).await?
         };
 
         let wishes: Vec<Wish> = moments

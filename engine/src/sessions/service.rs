@@ -22,8 +22,6 @@ use crate::store::records::{
     AgentRecord, AgentTool, Metadata, Mode, ResourceRecord, SandboxRecord, SessionRecord, UsageTotals, sandbox_status,
 };
 
-/// Rounds of tools that a run may take unless the session's metadata says otherwise.
-const DEFAULT_MAX_TURNS: u32 = 20;
 /// The most that metadata may ask for.
 const MOST_TURNS: u32 = 200;
 /// Pairs of metadata that a thing may carry.
@@ -52,6 +50,8 @@ pub struct Parts {
     pub backend: Arc<dyn MediaBackend>,
     /// What a run does.
     pub runner: Runner,
+    /// Rounds of tools that a run may take unless the session's metadata says otherwise (`MAX_TURNS_PER_RUN`).
+    pub max_turns: u32,
 }
 
 impl Sessions {
@@ -78,7 +78,7 @@ impl Sessions {
         self.check_environment(&wish).await?;
         let video_id = self.chosen_video(&wish.metadata, &wish.resources).await?;
         let mode = mode_of(&wish.metadata, &agent)?;
-        let max_turns = max_turns_of(&wish.metadata)?;
+        let max_turns = max_turns_of(&wish.metadata, self.parts.max_turns)?;
         let now = self.parts.clock.now();
         let id = SessionId::generate();
         let boots = self.parts.backend.boots(mode);
@@ -392,8 +392,8 @@ fn mode_of(metadata: &Metadata, agent: &AgentRecord) -> Result<Mode, SessionErro
     Ok(if fast && !plans { Mode::Fast } else { Mode::Agent })
 }
 
-fn max_turns_of(metadata: &Metadata) -> Result<u32, SessionError> {
-    let Some(text) = metadata.get("max_turns_per_run") else { return Ok(DEFAULT_MAX_TURNS) };
+fn max_turns_of(metadata: &Metadata, usual: u32) -> Result<u32, SessionError> {
+    let Some(text) = metadata.get("max_turns_per_run") else { return Ok(usual) };
     text.trim().parse().ok().filter(|turns| (1..=MOST_TURNS).contains(turns)).ok_or_else(|| {
         SessionError::Invalid(format!(
             "metadata.max_turns_per_run: `{text}` is not a whole number from 1 to {MOST_TURNS}"

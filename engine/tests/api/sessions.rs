@@ -34,6 +34,20 @@ async fn a_new_session_has_the_shape_that_strict_clients_need() {
 }
 
 #[tokio::test]
+async fn rounds_of_tools_are_set_for_the_engine_and_for_a_session() {
+    let api = Api::with(|settings| settings.agent.max_turns_per_run = 7).await.unwrap();
+    let video = api.video().await.unwrap();
+    for (metadata, expected) in
+        [(json!({"video_id": video}), 7), (json!({"video_id": video, "max_turns_per_run": "3"}), 3)]
+    {
+        let session = api.post("/v1/sessions", json!({"metadata": metadata})).await.unwrap().ok();
+        let id = session["id"].as_str().unwrap().parse().unwrap();
+        assert_eq!(api.store.session(&id).await.unwrap().unwrap().max_turns, expected);
+    }
+    api.end().await.unwrap();
+}
+
+#[tokio::test]
 async fn agents_are_named_in_every_form() {
     let api = Api::new().await.unwrap();
     let video = api.video().await.unwrap();

@@ -120,6 +120,7 @@ impl Api {
             lifecycle: lifecycle.clone(),
             backend,
             runner: Runner::new(script),
+            max_turns: settings.agent.max_turns_per_run,
         });
         let streams = Streams::new(
             Arc::clone(&store),

@@ -298,6 +298,7 @@ pub(crate) async fn world(model: &Model, plan: Plan) -> Result<World, Fault> {
         lifecycle: Lifecycle::new(),
         backend,
         runner,
+        max_turns: 20,
     });
     let mut metadata = Metadata::from_iter([("video_id".to_owned(), video().to_string())]);
     metadata.extend(plan.metadata.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));

@@ -77,6 +77,7 @@ pub(crate) fn assemble(
         lifecycle: lifecycle.clone(),
         backend,
         runner,
+        max_turns: 20,
     });
     World { store, broker, sessions, streams, lifecycle, _folder: folder }
 }

@@ -23,6 +23,9 @@ use crate::time::MediaTime;
 pub(crate) const LISTING_LIMIT_BYTES: usize = 256 << 20;
 /// What a version banner or a single time stamp takes, and plenty more.
 const WORD_LIMIT_BYTES: usize = 64 << 10;
+/// A program packed into one file unpacks itself at its first start, which a slow disk makes long, and needs the room.
+const BANNER_WALL_LIMIT: Duration = Duration::from_mins(1);
+const UNPACKED_LIMIT_BYTES: u64 = 1 << 30;
 
 /// Media work under one configuration. Cheap to clone; all clones share the limit on children and the memory of files.
 #[derive(Clone, Debug)]
@@ -111,6 +114,26 @@ impl Media {
             ffmpeg: ask(&self.shared.config.ffmpeg).await?,
             ffprobe: ask(&self.shared.config.ffprobe).await?,
         })
+    }
+
+    /// The first line that a program prints for `word`, such as `-version`: for whoever looks at a machine from outside, one program at a
+    /// time. Not only ffmpeg: the programs of downloads are asked in the same way.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such program, it fails, or it prints nothing.
+    pub async fn first_line(program: &Utf8Path, word: &str) -> Result<String, MediaError> {
+        // deno reserves far more address space than it uses, so memory stays open.
+        let limits =
+            Limits { cpu_seconds: BANNER_WALL_LIMIT.as_secs(), memory_bytes: None, output_bytes: UNPACKED_LIMIT_BYTES };
+        let executor = Executor::new(1, BANNER_WALL_LIMIT, limits, WORD_LIMIT_BYTES);
+        let job =
+            Job { program, args: words(&[word]), folder: Utf8Path::new("/"), stdout_limit_bytes: WORD_LIMIT_BYTES };
+        let never = CancellationToken::new();
+        let finished = executor.run(job, &Arc::from(""), &never).await?.succeeded(program)?;
+        let text = String::from_utf8_lossy(&finished.stdout).into_owned();
+        let line = text.lines().map(str::trim).find(|line| !line.is_empty());
+        line.map(str::to_owned).ok_or_else(|| bad_answer(program, format!("it prints nothing for `{word}`")))
     }
 
     /// Looks at a file and says whether we work with it. A file that we do not work with is an answer, not an error.

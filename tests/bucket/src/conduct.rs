@@ -46,6 +46,8 @@ pub struct Conduct {
     pub stands_still: bool,
     /// By how many seconds the server's clock is ahead of ours.
     pub clock_ahead_seconds: i64,
+    /// Anybody may read, without a signature.
+    pub is_public: bool,
     /// The region of the bucket; any will do when there is none.
     pub region: Option<String>,
 }

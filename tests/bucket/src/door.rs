@@ -1,6 +1,7 @@
 //! What happens before and after S3 itself: checks of headers, clock and region, links that are used up, and connections that break.
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -17,8 +18,8 @@ use jiff::fmt::rfc2822;
 use s3s::service::S3Service;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::State;
 use crate::seen::Seen;
+use crate::{BUCKET, State};
 
 /// How old a signature may be.
 const TOLERANCE_SECONDS: i64 = 15 * 60;
@@ -54,10 +55,11 @@ impl Listener for Port {
 struct Door {
     service: S3Service,
     state: Arc<State>,
+    folder: PathBuf,
 }
 
-pub(crate) fn router(service: S3Service, state: Arc<State>) -> Router {
-    Router::new().fallback(enter).with_state(Door { service, state })
+pub(crate) fn router(service: S3Service, state: Arc<State>, folder: &Path) -> Router {
+    Router::new().fallback(enter).with_state(Door { service, state, folder: folder.to_owned() })
 }
 
 async fn enter(Extract(door): Extract<Door>, request: Request) -> Response {
@@ -110,6 +112,11 @@ impl Door {
             return Some(Refusal::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message));
         }
         let in_query = seen.query.contains("x-amz-checksum-") || seen.query.contains("x-amz-sdk-checksum");
+        let other =
+            seen.path.trim_start_matches('/').split('/').next().filter(|name| !name.is_empty() && *name != BUCKET);
+        if other.is_some() {
+            return Some(Refusal::new(StatusCode::NOT_FOUND, "NoSuchBucket", "The specified bucket does not exist"));
+        }
         if conduct.refuses_checksums && (in_query || !seen.checksums.is_empty()) {
             return Some(Refusal::new(StatusCode::BAD_REQUEST, "InvalidArgument", "Checksums are not supported"));
         }
@@ -146,6 +153,14 @@ impl Door {
         let stands_still = self.state.conduct().stands_still && seen.is_part();
         if stands_still {
             std::future::pending::<()>().await;
+        }
+        let is_anonymous = !request.headers().contains_key("authorization") && !seen.is_link();
+        if self.state.conduct().is_public && is_anonymous && request.method() == axum::http::Method::GET {
+            let path = self.folder.join(request.uri().path().trim_start_matches('/'));
+            return match tokio::fs::read(path).await {
+                Ok(bytes) => bytes.into_response(),
+                Err(_not_there) => StatusCode::NOT_FOUND.into_response(),
+            };
         }
         let pause = self.state.conduct().pause_in_parts.filter(|_pause| seen.is_part());
         let request = match pause {

@@ -84,7 +84,7 @@ impl TestBucket {
         service.set_auth(SimpleAuth::from_single(ACCESS_KEY_ID, SECRET_ACCESS_KEY));
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let endpoint = format!("http://{}", listener.local_addr()?);
-        let router = door::router(service.build(), Arc::clone(&state));
+        let router = door::router(service.build(), Arc::clone(&state), folder.path());
         let port = door::Port { listener, state: Arc::clone(&state) };
         let mut server = JoinSet::new();
         server.spawn(async move {

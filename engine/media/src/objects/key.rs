@@ -82,6 +82,12 @@ impl ObjectKey {
         format!("artifacts/{video_id}/")
     }
 
+    /// What `ambientctl doctor` stores to see whether it may: `.ambient-doctor/<name>`. Always the same few names, since a key without the
+    /// right to remove objects leaves them there.
+    pub fn probe(name: &str) -> Self {
+        Self(format!(".ambient-doctor/{}", plain_name(name)))
+    }
+
     /// A key under which nothing is ever stored.
     pub(super) fn nobodys() -> Self {
         Self("ambient-answers".to_owned())

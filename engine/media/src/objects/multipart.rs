@@ -56,6 +56,33 @@ impl ObjectStore {
         }
     }
 
+    /// Stores bytes as an upload of a single part, however few they are: whether a bucket takes uploads in parts is known without sending
+    /// a large file.
+    ///
+    /// # Errors
+    ///
+    /// When the bucket refuses, cannot be reached or stops going on; the upload is aborted then.
+    pub async fn put_as_one_part(&self, key: &ObjectKey, bytes: Bytes, about: &About) -> Result<(), ObjectError> {
+        let size_bytes = length_of(&bytes);
+        let upload = Upload::begin(self, key, about).await?;
+        let sent = async {
+            let turn = self.turn().await;
+            let part = upload.send(bytes, 0).await?;
+            drop(turn);
+            upload.complete(vec![part], size_bytes).await
+        };
+        match Box::pin(sent).await {
+            Ok(()) => {
+                upload.finished();
+                Ok(())
+            }
+            Err(error) => {
+                upload.abort().await;
+                Err(error)
+            }
+        }
+    }
+
     async fn put_parts(
         &self,
         key: &ObjectKey,
@@ -156,9 +183,7 @@ impl Upload {
         first: u64,
         length: u64,
     ) -> Result<CompletedPart, ObjectError> {
-        let store = &self.store;
-        let attempt = store.attempt(Operation::Put, self.key.as_str());
-        let turn = store.turn().await;
+        let turn = self.store.turn().await;
         let read = tokio::task::spawn_blocking(move || {
             let mut bytes = vec![0; usize::try_from(length).expect("a part fits in memory")];
             file.read_exact_at(&mut bytes, first).map(|()| Bytes::from(bytes))
@@ -167,6 +192,15 @@ impl Upload {
             Ok(bytes) => bytes.map_err(ObjectError::file(READ))?,
             Err(gone) => return Err(ObjectError::File { action: READ, source: gone.into() }),
         };
+        let sent = self.send(bytes, index).await;
+        drop(turn);
+        sent
+    }
+
+    /// Sends a part. The right to send is the caller's.
+    async fn send(&self, bytes: Bytes, index: u64) -> Result<CompletedPart, ObjectError> {
+        let store = &self.store;
+        let attempt = store.attempt(Operation::Put, self.key.as_str());
         let number = i32::try_from(index + 1).expect("at most 10,000 parts");
         let progress = Progress::new();
         let request = store
@@ -180,7 +214,6 @@ impl Upload {
             .customize();
         let request = if store.is_encrypted() { request.disable_payload_signing() } else { request };
         let stored = store.guarded(attempt, &progress, request.send()).await?;
-        drop(turn);
         let mark = stored.e_tag.ok_or_else(|| attempt.bad_answer(format!("it stored part {number} without a mark")))?;
         Ok(CompletedPart::builder().part_number(number).e_tag(mark).build())
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use ambient_ctl::asking::{AskArgs, ChatArgs};
 use ambient_ctl::commands::{
-    completions, config, health, install, lifecycle, logs, open, status, template, uninstall, version,
+    completions, config, doctor, health, install, lifecycle, logs, open, status, template, uninstall, verify, version,
 };
 use ambient_ctl::mcp::McpArgs;
 use ambient_media::sub::MediaCommand;
@@ -121,6 +121,19 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  ambientctl template build\n  ambientctl template check\n\n\
         The key is E2B_API_KEY, from the environment, from `.env` here, or from that of the installation.")]
     Template(template::Args),
+    /// Looks for what keeps Ambient from working, and says what mends it
+    #[command(after_help = "Examples:\n  ambientctl doctor\n  ambientctl doctor --only bucket,llm --json\n  \
+        ambientctl doctor --env-file .env --deep\n\n\
+        It looks at `.env` here, else at the installation, else at the environment, as in the engine's container.\n\
+        Exit code: 0 nothing failed, 1 something did, 2 a word is wrong. docs/doctor.md lists all findings.")]
+    Doctor(doctor::Args),
+    /// Uploads a video to a running engine, asks about it, and tells what came of each step
+    #[command(
+        after_help = "Examples:\n  ambientctl verify\n  ambientctl verify film.mp4 --question 'When does it rain?'\n  \
+        ambientctl verify --url http://127.0.0.1:9000 --api-key - < key\n\n\
+        Exit code: 0 everything works, 1 a step failed, 3 nobody answers."
+    )]
+    Verify(verify::Args),
     /// Hosts sandboxes on this machine for E2B's SDKs and for `SANDBOX_BACKEND=e2b`, until SIGTERM or SIGINT
     #[command(after_help = "Example:\n  ambientctl sandboxd --key e2b_0123456789abcdef0123456789abcdef01234567\n\n\
         Clients set E2B_API_KEY to the key, E2B_API_URL and E2B_SANDBOX_URL to the address. Needs root, and Debian's\n\

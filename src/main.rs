@@ -94,6 +94,8 @@ fn dispatch(words: Cli, printer: Printer) -> Result<Exit, Failure> {
         Command::Template(args) => {
             wait_for(commands::template::run(&args, &process_environment::without_file(), printer))
         }
+        Command::Doctor(args) => wait_for(commands::doctor::run(&args, &process_environment::without_file(), printer)),
+        Command::Verify(args) => wait_for(commands::verify::run(&args, &process_environment::without_file(), printer)),
         Command::Completions(args) => Ok(commands::completions::run(&args, Cli::words(), &printer)),
     }
 }
@@ -104,5 +106,8 @@ fn wait_for(command: impl Future<Output = Result<Exit, Failure>>) -> Result<Exit
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Internal, error))?;
-    runtime.block_on(command)
+    let ended = runtime.block_on(command);
+    // The look-up of a name, or a disk that does not answer, holds nobody any more.
+    runtime.shutdown_background();
+    ended
 }

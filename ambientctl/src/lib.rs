@@ -8,6 +8,7 @@ pub mod asking;
 pub mod commands;
 pub mod compose;
 pub mod docker;
+pub mod doctor;
 pub mod engine_client;
 pub mod environment;
 pub mod files;

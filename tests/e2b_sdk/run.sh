@@ -12,6 +12,8 @@ here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 binary=$1 data=$2
 shift 2
 export SANDBOXD_MOST=12
+AMBIENTCTL=$(realpath -- "$binary")
+export AMBIENTCTL
 
 clean_up() {
     local status=$?

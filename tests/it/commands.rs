@@ -27,6 +27,8 @@ fn every_command_has_help_with_an_example() {
         &["chat", "--help"],
         &["mcp", "--help"],
         &["health", "--help"],
+        &["doctor", "--help"],
+        &["verify", "--help"],
         &["sandboxd", "--help"],
         &["completions", "--help"],
     ] {

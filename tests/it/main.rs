@@ -3,6 +3,7 @@
 mod ask;
 mod binary;
 mod commands;
+mod doctor;
 mod media;
 mod model;
 mod serve;

@@ -2,6 +2,7 @@
 
 pub mod completions;
 pub mod config;
+pub mod doctor;
 pub mod health;
 pub mod install;
 pub mod lifecycle;
@@ -12,4 +13,5 @@ mod stack;
 pub mod status;
 pub mod template;
 pub mod uninstall;
+pub mod verify;
 pub mod version;

@@ -124,7 +124,7 @@ pub async fn look(connection: &Connection, wanted: &Wanted) -> Result<Found, Doc
 }
 
 /// `None` for what is not there.
-fn present<T>(answer: Result<T, Error>, what: impl FnOnce() -> String) -> Result<Option<T>, DockerError> {
+pub(super) fn present<T>(answer: Result<T, Error>, what: impl FnOnce() -> String) -> Result<Option<T>, DockerError> {
     match answer {
         Ok(there) => Ok(Some(there)),
         Err(error) if is_absent(&error) => Ok(None),

@@ -220,7 +220,7 @@ impl WantedService {
     }
 
     /// What it publishes: address, port and protocol.
-    pub(super) fn published(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+    pub fn published(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         self.service.ports.iter().filter_map(|port| {
             let host = port.host_ip.as_deref().unwrap_or_default();
             Some((host, port.published.as_deref()?, port.protocol.as_deref().unwrap_or("tcp")))

@@ -40,6 +40,12 @@ impl Failure {
         self.exit
     }
 
+    /// The error and its causes on one line, without the remedies.
+    pub fn summary(&self) -> String {
+        let causes = self.causes();
+        std::iter::once(self.error.to_string()).chain(causes).collect::<Vec<_>>().join(": ")
+    }
+
     /// For people: the error, its causes a line each, then the remedies.
     pub fn text(&self) -> String {
         let mut lines = vec![format!("error: {}", self.error)];

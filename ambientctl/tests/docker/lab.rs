@@ -93,7 +93,7 @@ pub(crate) fn ambientctl(words: &[&str], home: &Path, socket: &Path) -> Result<E
     }
 }
 
-fn runtime() -> tokio::runtime::Runtime {
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime can be made")
 }
 

@@ -6,5 +6,6 @@
 mod changes;
 mod commands;
 mod convergence;
+mod doctor;
 mod kills;
 mod lab;

@@ -104,7 +104,7 @@ fn without_line_end(mut text: String) -> String {
 }
 
 /// Whether a value may be shown. Keys that are no settings are judged by their names.
-pub(in crate::commands) fn is_secret(key: &str) -> bool {
+pub(crate) fn is_secret(key: &str) -> bool {
     const TELLING: [&str; 8] =
         ["KEY", "SECRET", "PASSWORD", "PASSWD", "TOKEN", "CREDENTIAL", "DATABASE_URL", "REDIS_URL"];
     match find(key) {

@@ -11,13 +11,13 @@ mod get;
 mod render;
 mod set;
 mod show;
-mod stack;
+pub(crate) mod stack;
 #[cfg(test)]
 mod tests;
 mod unset;
 
 use ambient_settings::dotenv::{Document, Evaluated};
-pub(in crate::commands) use assignments::is_secret;
+pub(crate) use assignments::is_secret;
 
 use super::place::{Dir, TimedPlace, files_failure, lock, tell_tightened};
 use crate::environment::Environment;

@@ -8,22 +8,22 @@ use crate::files::override_file::{Found, OverrideError, found, refers_to};
 use crate::files::{FilesError, text_of};
 
 /// The service that reads the settings.
-pub(super) const ENGINE: &str = "engine";
+pub(crate) const ENGINE: &str = "engine";
 
 /// The file that the installer writes.
-pub(super) const MAIN: &str = "docker-compose.yml";
+pub(crate) const MAIN: &str = "docker-compose.yml";
 
 /// Names of overrides that Compose would take before ours.
 const BEFORE_OURS: [&str; 2] = ["compose.override.yml", "compose.override.yaml"];
 
 /// The compose files' texts.
-pub(super) struct Stack {
+pub(crate) struct Stack {
     main: Option<String>,
 }
 
 /// What has to happen to the override so that the engine gets a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
+pub(crate) enum Need {
     /// Nothing: it gets it already, or no engine setting is meant, or there is no stack here.
     Nothing,
     /// It has to be passed on.
@@ -33,17 +33,22 @@ pub(super) enum Need {
 }
 
 impl Stack {
-    pub(super) fn read(folder: &Path) -> Result<Self, FilesError> {
+    pub(crate) fn read(folder: &Path) -> Result<Self, FilesError> {
         Ok(Self { main: text_of(&folder.join(MAIN))? })
     }
 
+    /// The same, of the main file's text.
+    pub(crate) fn of(main: String) -> Self {
+        Self { main: Some(main) }
+    }
+
     /// Overrides that hide ours from Compose.
-    pub(super) fn stray_overrides(folder: &Path) -> Vec<&'static str> {
+    pub(crate) fn stray_overrides(folder: &Path) -> Vec<&'static str> {
         BEFORE_OURS.into_iter().filter(|name| folder.join(name).is_file()).collect()
     }
 
     /// What the override needs for `key`.
-    pub(super) fn need(&self, over: Option<&str>, key: &str) -> Result<Need, OverrideError> {
+    pub(crate) fn need(&self, over: Option<&str>, key: &str) -> Result<Need, OverrideError> {
         let Some(main) = &self.main else { return Ok(Need::Nothing) };
         let is_ours = find(key).is_some_and(|setting| setting.name == key && setting.readers.contains(&Reader::Engine));
         if !is_ours {
@@ -63,12 +68,12 @@ impl Stack {
     }
 
     /// Whether a compose file says the key's name anywhere: then a value of it has a use.
-    pub(super) fn mentions(&self, over: Option<&str>, key: &str) -> bool {
+    pub(crate) fn mentions(&self, over: Option<&str>, key: &str) -> bool {
         [self.main.as_deref(), over].into_iter().flatten().any(|text| refers_to(text, key))
     }
 
     /// A literal that hides what `.env` says, and the file it stands in.
-    pub(super) fn literal(
+    pub(crate) fn literal(
         &self,
         over: Option<&str>,
         key: &str,

@@ -21,6 +21,10 @@ use crate::output::{Exit, Failure, Printer};
 pub(super) const NAME: &str = "video-analysis-v1";
 /// What `--dev` adds to a name.
 pub(super) const DEV_SUFFIX: &str = "-dev";
+/// The size of sandboxes, and how long a build is followed, where nobody says.
+const USUAL_CPU: u32 = 8;
+const USUAL_MEMORY_MB: u64 = 8192;
+const USUAL_MINUTES: u64 = 120;
 /// The tag of the build that a name without a tag means.
 const IN_USE: &str = "default";
 
@@ -40,10 +44,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME", conflicts_with = "dev")]
     name: Option<String>,
     /// Processors of its sandboxes: 1 or an even number
-    #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "NUMBER", default_value_t = USUAL_CPU, value_parser = clap::value_parser!(u32).range(1..=64))]
     cpu: u32,
     /// Memory of its sandboxes in MB, an even number
-    #[arg(long, value_name = "MB", default_value_t = 8192, value_parser = clap::value_parser!(u64).range(128..=262_144))]
+    #[arg(long, value_name = "MB", default_value_t = USUAL_MEMORY_MB, value_parser = clap::value_parser!(u64).range(128..=262_144))]
     memory: u64,
     /// Do all steps anew
     #[arg(long)]
@@ -55,10 +59,27 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
     /// Minutes to follow the build
-    #[arg(long, value_name = "MINUTES", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=1440))]
+    #[arg(long, value_name = "MINUTES", default_value_t = USUAL_MINUTES, value_parser = clap::value_parser!(u64).range(1..=1440))]
     timeout: u64,
     #[command(flatten)]
     service: Service,
+}
+
+impl Args {
+    /// A build of this name, as without any other word.
+    pub(super) fn named(name: String, service: Service) -> Self {
+        Self {
+            dev: false,
+            name: Some(name),
+            cpu: USUAL_CPU,
+            memory: USUAL_MEMORY_MB,
+            no_cache: false,
+            without_youtube: false,
+            program: None,
+            timeout: USUAL_MINUTES,
+            service,
+        }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -2,6 +2,7 @@
 
 use ambient_e2b::Client;
 use ambient_e2b::protocol::template::{BuildStatus, ListedTemplate};
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::failure::told;
@@ -16,22 +17,35 @@ pub(super) struct Args {
     service: Service,
 }
 
+/// The most letters in which a name may differ from one that is there to count as a slip of it.
+const SLIPS: usize = 2;
+
 /// What stands in the way of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Finding {
+pub(crate) enum Finding {
     /// The team has none of that name; maybe one of a name like it.
     Missing { like: Option<String> },
     /// Its last build is not ready.
-    NotReady,
+    NotReady { is_failed: bool },
     /// It is ready, and holds another version of this program or none.
     OtherVersion { has: Vec<String> },
     /// Nothing.
     Good,
 }
 
+/// What a look at the templates of a team gave.
+#[derive(Clone, Debug)]
+pub(crate) struct Looked {
+    /// What stands in the way.
+    pub(crate) finding: Finding,
+    /// When the template was last built.
+    pub(crate) built_at: Option<Timestamp>,
+}
+
 pub(super) async fn run(args: &Args, environment: &Environment, printer: Printer) -> Result<Exit, Failure> {
     let (client, name) = args.service.open(environment, printer)?;
-    let finding = look(&client, &name).await.map_err(|error| told(error, &name))?;
+    let looked = async { look(&client, &client.templates().list().await?, &name).await };
+    let finding = looked.await.map_err(|error| told(error, &name))?.finding;
     let (verdict, remedy) = words(&finding, &name);
     let is_usable = matches!(finding, Finding::Good | Finding::OtherVersion { .. });
     if printer.json {
@@ -46,38 +60,55 @@ pub(super) async fn run(args: &Args, environment: &Environment, printer: Printer
     Ok(if is_usable { Exit::Ok } else { Exit::Unhealthy })
 }
 
-async fn look(client: &Client, name: &str) -> Result<Finding, ambient_e2b::Error> {
-    let templates = client.templates().list().await?;
+/// Whether sessions can use the template `name`, given the templates of the key's team.
+///
+/// # Errors
+/// [`ambient_e2b::Error::TemplateOfAnotherTeam`] when another team has the name, and what else E2B refuses.
+pub(crate) async fn look(
+    client: &Client,
+    templates: &[ListedTemplate],
+    name: &str,
+) -> Result<Looked, ambient_e2b::Error> {
     let Some(found) = templates.iter().find(|template| is_named(template, name)) else {
         // A name that another team has is an error of its own.
         client.templates().find(name).await?;
-        return Ok(Finding::Missing { like: like(&templates, name) });
+        return Ok(Looked { finding: Finding::Missing { like: like(templates, name) }, built_at: None });
     };
+    let built_at = Some(found.updated_at);
     if found.build_status != BuildStatus::Ready {
-        return Ok(Finding::NotReady);
+        let is_failed = found.build_status == BuildStatus::Error;
+        return Ok(Looked { finding: Finding::NotReady { is_failed }, built_at });
     }
     let tags = client.templates().tags(&found.template_id).await?;
     let of_build: Vec<_> = tags.into_iter().filter(|tag| tag.build_id == found.build_id).map(|tag| tag.tag).collect();
-    if of_build.contains(&version_tag()) {
-        return Ok(Finding::Good);
-    }
-    Ok(Finding::OtherVersion { has: of_build.into_iter().filter(|tag| tag.starts_with('v')).collect() })
+    let finding = if of_build.contains(&version_tag()) {
+        Finding::Good
+    } else {
+        Finding::OtherVersion { has: of_build.into_iter().filter(|tag| tag.starts_with('v')).collect() }
+    };
+    Ok(Looked { finding, built_at })
 }
 
 fn is_named(template: &ListedTemplate, name: &str) -> bool {
     template.template_id == name || template.aliases.iter().chain(&template.names).any(|known| known == name)
 }
 
-/// A template whose name differs by `-dev` alone.
+/// A template whose name differs by `-dev` alone, else one that `name` is a slip of.
 fn like(templates: &[ListedTemplate], name: &str) -> Option<String> {
     let other = name
         .strip_suffix(super::build::DEV_SUFFIX)
         .map_or_else(|| format!("{name}{}", super::build::DEV_SUFFIX), str::to_owned);
-    templates.iter().any(|template| is_named(template, &other)).then_some(other)
+    if templates.iter().any(|template| is_named(template, &other)) {
+        return Some(other);
+    }
+    let known = templates.iter().flat_map(|template| &template.aliases);
+    let slips =
+        known.map(|alias| (strsim::damerau_levenshtein(alias, name), alias)).filter(|(slips, _)| *slips <= SLIPS);
+    slips.min().map(|(_, alias)| alias.clone())
 }
 
 /// What was found, and what to do about it.
-fn words(finding: &Finding, name: &str) -> (String, Option<String>) {
+pub(crate) fn words(finding: &Finding, name: &str) -> (String, Option<String>) {
     match finding {
         Finding::Good => (format!("ready, built by version {}", env!("CARGO_PKG_VERSION")), None),
         Finding::Missing { like: Some(other) } => (
@@ -87,7 +118,10 @@ fn words(finding: &Finding, name: &str) -> (String, Option<String>) {
         Finding::Missing { like: None } => {
             ("the team of this key has no such template".to_owned(), Some(format!("build it: `{}`", build(name))))
         }
-        Finding::NotReady => {
+        Finding::NotReady { is_failed: true } => {
+            ("its last build failed".to_owned(), Some(format!("build it again: `{}`", build(name))))
+        }
+        Finding::NotReady { is_failed: false } => {
             ("its last build is not ready".to_owned(), Some(format!("build it again: `{}`", build(name))))
         }
         Finding::OtherVersion { has } if has.is_empty() => (
@@ -102,7 +136,7 @@ fn words(finding: &Finding, name: &str) -> (String, Option<String>) {
 }
 
 /// The command that builds a template of this name.
-fn build(name: &str) -> String {
+pub(crate) fn build(name: &str) -> String {
     match name {
         super::build::NAME => "ambientctl template build".to_owned(),
         _ if name.strip_suffix(super::build::DEV_SUFFIX) == Some(super::build::NAME) => {
@@ -124,7 +158,8 @@ mod tests {
                 Finding::Missing { like: Some("video-analysis-v1".to_owned()) },
                 Some("config set E2B_TEMPLATE video-analysis-v1`"),
             ),
-            (Finding::NotReady, Some("build it again")),
+            (Finding::NotReady { is_failed: false }, Some("build it again")),
+            (Finding::NotReady { is_failed: true }, Some("build it again")),
             (Finding::OtherVersion { has: vec!["v0.0.1".to_owned()] }, Some("build it anew")),
             (Finding::OtherVersion { has: Vec::new() }, Some("build it anew")),
             (Finding::Good, None),

@@ -1,10 +1,12 @@
 //! `ambientctl template`: the sandbox template in the team that owns the E2B key.
 
 mod build;
-mod check;
+pub(crate) mod check;
 mod failure;
 mod list;
 mod service;
+
+use std::path::Path;
 
 use crate::environment::Environment;
 use crate::output::{Exit, Failure, Printer};
@@ -45,7 +47,21 @@ pub async fn run(args: &Args, environment: &Environment, printer: Printer) -> Re
     }
 }
 
+/// Builds the template of this name, with the settings of a file or of an installation.
+///
+/// # Errors
+/// When the settings are wrong, the service does not do it, or the build fails.
+pub(crate) async fn build(
+    name: &str,
+    (env_file, dir): (Option<&Path>, Option<&Path>),
+    environment: &Environment,
+    printer: Printer,
+) -> Result<Exit, Failure> {
+    let service = Service::of(env_file.map(Path::to_owned), dir.map(Path::to_owned));
+    build::run(&build::Args::named(name.to_owned(), service), environment, printer).await
+}
+
 /// The tag that says which version of this program is in a build.
-fn version_tag() -> String {
+pub(crate) fn version_tag() -> String {
     format!("v{}", env!("CARGO_PKG_VERSION"))
 }

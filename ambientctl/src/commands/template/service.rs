@@ -13,7 +13,7 @@ use crate::output::{Failure, Printer};
 /// Where the key and the service's address stand.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct Service {
-    /// The file to read E2B's settings from [default: `.env` here, else that of the installation]
+    /// The file to read E2B's settings from [default: `.env` of `--dir`, else `.env` here, else that of the installation]
     #[arg(long, value_name = "FILE")]
     env_file: Option<PathBuf>,
     #[command(flatten)]
@@ -21,6 +21,11 @@ pub(super) struct Service {
 }
 
 impl Service {
+    /// The one whose settings stand there.
+    pub(super) fn of(env_file: Option<PathBuf>, dir: Option<PathBuf>) -> Self {
+        Self { env_file, dir: Dir { dir } }
+    }
+
     /// A client with the key, and the template that sessions use.
     pub(super) fn open(&self, environment: &Environment, printer: Printer) -> Result<(Client, String), Failure> {
         let settings = self.settings(environment, printer)?;
@@ -32,7 +37,8 @@ impl Service {
 
     fn settings(&self, environment: &Environment, printer: Printer) -> Result<Settings, Failure> {
         let here = Environment::file(self.env_file.as_deref())?;
-        let file = if here.is_file() { here } else { self.dir.path(environment)?.join(".env") };
+        let is_of_folder = self.env_file.is_none() && self.dir.dir.is_some();
+        let file = if here.is_file() && !is_of_folder { here } else { self.dir.path(environment)?.join(".env") };
         let environment = Environment { variables: environment.variables.clone(), env_file: Some(file) };
         environment.settings(&[], &printer.quietly())
     }

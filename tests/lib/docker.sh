@@ -25,6 +25,10 @@ start_docker() {
 # while it is written, a network of a run that was cut off); it is started again, and what it died of is kept.
 docker_engine() {
     local data=$1 engine
+    # Two engines in one folder would break each other's networks: another run at the same time works in a folder of its own.
+    mkdir -p "$data"
+    exec 8>"$data.lock"
+    flock -n 8 || data=$work/docker
     trap 'kill -TERM "$engine" 2>/dev/null; wait "$engine"; exit 0' TERM
     while :; do
         # Its images are kept from run to run, and nothing else.

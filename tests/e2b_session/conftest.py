@@ -1,6 +1,7 @@
 """What the cases share: the bucket, the scripted model, engines, and ways to look at sandboxes from outside."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -143,6 +144,9 @@ def start(bucket, model):
         for word in ("panicked", "internal error", SECRET_ACCESS_KEY, MODEL_KEY, ENGINE_KEY):
             assert word not in engine.words(), f"{word!r} stands in {engine.log}"
     assert listed() == [], "sandboxes outlive the clean stop of all engines"
+    # Only what failed leaves its log behind.
+    for engine in started:
+        shutil.rmtree(engine.home)
 
 
 def kit_of(engine):

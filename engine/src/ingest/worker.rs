@@ -77,7 +77,8 @@ impl Worker {
         let Job::Ingest { video } = &job.job;
         let broker = &self.parts.broker;
         let Some(lease) = broker.acquire(&lease_name(video), self.parts.config.stale_after).await? else {
-            // Another worker is at it; what it leaves undone it queues itself.
+            // Another worker is at it, and may have looked already at what this wish is about: so it comes back when that one is done.
+            broker.enqueue(&job.job, self.parts.config.first_retry).await?;
             return broker.finish(job).await;
         };
         let stop = draining.child_token();
@@ -93,16 +94,21 @@ impl Worker {
                 }
             }
         };
-        match ended {
+        let again = match ended {
             Ok(Ended::Lost) => return Ok(()),
-            Ok(Ended::Done) => {}
-            Ok(Ended::Again(pause)) => broker.enqueue(&job.job, pause).await?,
+            Ok(Ended::Done) => None,
+            Ok(Ended::Again(pause)) => Some(pause),
             Err(error) => {
                 tracing::warn!(video.id = %video, error = %chain(&error), "a file's record could not be used");
-                broker.enqueue(&job.job, STORE_PAUSE).await?;
+                Some(STORE_PAUSE)
             }
-        }
+        };
+        // The lease goes first, or whoever takes the next try would find the video still taken. Until it is finished, this job comes back
+        // by itself.
         broker.release(&lease).await?;
+        if let Some(pause) = again {
+            broker.enqueue(&job.job, pause).await?;
+        }
         broker.finish(job).await
     }
 

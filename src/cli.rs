@@ -169,7 +169,7 @@ pub(crate) struct SandboxdArgs {
         value_delimiter = ','
     )]
     pub(crate) key: Vec<String>,
-    /// How sandboxes are kept apart: in namespaces of this machine
+    /// How sandboxes are kept apart. `docker` takes the engine at `DOCKER_HOST`, which must be a socket of this machine
     #[arg(long, value_enum, default_value_t = SandboxDriver::Namespace)]
     pub(crate) driver: SandboxDriver,
     /// Where templates and sandboxes are kept, instead of `sandboxd` in the home of Ambient
@@ -188,6 +188,8 @@ pub(crate) struct SandboxdArgs {
 pub(crate) enum SandboxDriver {
     /// Namespaces, control groups and overlays of this machine
     Namespace,
+    /// Containers of the Docker engine on this machine
+    Docker,
 }
 
 /// The network of sandboxes.
@@ -213,4 +215,10 @@ pub(crate) enum SandboxStage {
     },
     /// Is process 1 of the sandbox
     Init,
+    /// Is process 1 of a container
+    Contained {
+        /// The folder where it meets the host
+        #[arg(long, value_name = "DIR")]
+        door: PathBuf,
+    },
 }

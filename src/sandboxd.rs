@@ -6,7 +6,7 @@ use ambient_ctl::environment::Environment;
 use ambient_ctl::output::{Exit, Failure, Printer};
 use ambient_ctl::signals::Signals;
 use ambient_sandboxd::agent::Stage;
-use ambient_sandboxd::{Config, Host, NetworkMode, StartError};
+use ambient_sandboxd::{Config, Driver, Host, NetworkMode, StartError};
 use camino::Utf8PathBuf;
 use secrecy::SecretString;
 
@@ -14,6 +14,9 @@ use crate::cli::{SandboxDriver, SandboxNetwork, SandboxStage, SandboxdArgs};
 
 /// Where data is kept below the home of Ambient.
 const FOLDER: &str = "sandboxd";
+
+/// Where Docker answers unless `DOCKER_HOST` says otherwise.
+const DOCKER_SOCKET: &str = "/var/run/docker.sock";
 
 /// Runs a host until a signal, and gives how that ended.
 ///
@@ -26,9 +29,13 @@ pub(crate) fn run(args: SandboxdArgs, environment: &Environment, printer: Printe
         Some(folder) => Utf8PathBuf::try_from(folder).map_err(|error| Failure::new(Exit::Usage, error))?,
         None => settings.home.join(FOLDER),
     };
-    let SandboxDriver::Namespace = args.driver;
+    let driver = match args.driver {
+        SandboxDriver::Namespace => Driver::Namespace,
+        SandboxDriver::Docker => Driver::Docker { socket: docker_socket(environment)? },
+    };
     let keys = args.key.into_iter().map(SecretString::from).collect();
     let mut config = Config::new(args.listen, keys, data_folder);
+    config.driver = driver;
     config.max_sandboxes = args.max_sandboxes;
     config.network = match args.network {
         SandboxNetwork::Private => NetworkMode::Private,
@@ -41,6 +48,25 @@ pub(crate) fn run(args: SandboxdArgs, environment: &Environment, printer: Printe
     let ended = runtime.block_on(serve(config, printer));
     runtime.shutdown_background();
     ended
+}
+
+/// Why containers cannot be made where `DOCKER_HOST` says.
+#[derive(Debug, thiserror::Error)]
+#[error("`DOCKER_HOST` is `{0}`, and sandboxes are made by an engine on this machine alone")]
+struct Elsewhere(String);
+
+/// The socket of this machine's Docker engine.
+fn docker_socket(environment: &Environment) -> Result<String, Failure> {
+    let named = environment.variables.iter().find(|(name, _value)| name == "DOCKER_HOST");
+    let named = named.map(|(_name, value)| value.to_string_lossy()).filter(|value| !value.is_empty());
+    match named {
+        None => Ok(DOCKER_SOCKET.to_owned()),
+        Some(address) => match address.strip_prefix("unix://") {
+            Some(path) => Ok(path.to_owned()),
+            None => Err(Failure::new(Exit::Usage, Elsewhere(address.into_owned()))
+                .hint("unset it, or name a socket: `DOCKER_HOST=unix:///var/run/docker.sock`")),
+        },
+    }
 }
 
 async fn serve(config: Config, printer: Printer) -> Result<Exit, Failure> {
@@ -68,12 +94,15 @@ fn start_failure(error: StartError) -> Failure {
         StartError::Folder(_) => "`--data-dir` names the folder; each host has one of its own",
         StartError::Listen { .. } => "`--listen` names an address and port of this machine; port 0 takes a free one",
         StartError::CleanUp(_) => "look what holds the files in `s` and `t` of the data folder, and remove them",
+        StartError::Docker(_) => {
+            "start Docker on this machine, or name its socket: `DOCKER_HOST=unix:///var/run/docker.sock`"
+        }
         StartError::Base(_) => "`apt-get install debootstrap`; it needs Debian's mirror once",
         StartError::Templates { .. } => "put the file aside: templates have to be built again then",
     };
     let exit = match &error {
         StartError::CleanUp(_) | StartError::Templates { .. } => Exit::Internal,
-        StartError::Base(_) => Exit::Unreachable,
+        StartError::Base(_) | StartError::Docker(_) => Exit::Unreachable,
         StartError::NotRoot
         | StartError::NoKey
         | StartError::BadKey
@@ -90,6 +119,7 @@ pub(crate) fn agent(stage: SandboxStage) -> std::process::ExitCode {
             Stage::Enter { own_network, control_groups: control_group }
         }
         SandboxStage::Init => Stage::Init,
+        SandboxStage::Contained { door } => Stage::Contained { door },
     })
 }
 

@@ -6,7 +6,6 @@ use nix::sys::prctl;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::BootSpec;
 use super::failure::{Attempting as _, StartFailure};
 use super::kernel;
 
@@ -29,8 +28,8 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
 const OPEN_FILES: u64 = 65_536;
 
 /// Gives up everything else, for this process and all that it starts. Must come before any thread.
-pub(super) fn give_up(spec: &BootSpec) -> Result<(), StartFailure> {
-    limit_processes(spec).attempting("limit what a process may take")?;
+pub(super) fn give_up(data_limit_bytes: Option<u64>) -> Result<(), StartFailure> {
+    limit_processes(data_limit_bytes).attempting("limit what a process may take")?;
     // The agent's program is a file of the host: without this, root of the sandbox could open it through `/proc/1/exe`.
     prctl::set_dumpable(false).attempting("keep the agent's memory to itself")?;
     // While this process may still do it: without `no_new_privs`, which would take `sudo` away, a filter needs a right that goes next.
@@ -38,10 +37,11 @@ pub(super) fn give_up(spec: &BootSpec) -> Result<(), StartFailure> {
     drop_capabilities().attempting("give up capabilities")
 }
 
-fn limit_processes(spec: &BootSpec) -> io::Result<()> {
+/// What each process may take, where that is nobody else's to limit.
+pub(super) fn limit_processes(data_limit_bytes: Option<u64>) -> io::Result<()> {
     lower(Resource::RLIMIT_CORE, 0)?;
     lower(Resource::RLIMIT_NOFILE, OPEN_FILES)?;
-    if let Some(bytes) = spec.data_limit_bytes {
+    if let Some(bytes) = data_limit_bytes {
         lower(Resource::RLIMIT_DATA, bytes)?;
     }
     Ok(())

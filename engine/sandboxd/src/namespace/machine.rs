@@ -25,11 +25,11 @@ use super::control_groups::{ControlGroups, Group, Limits, Usage};
 use super::dial::Dial;
 use super::network::{Lease, Network, NetworkFailure};
 use super::stop;
-use crate::agent::{AGENT_WORD, BootSpec, Report};
+use crate::agent::{AGENT_WORD, AgentSpec, BootSpec, Report};
 use crate::folders::Folders;
 
 /// How long a sandbox may take to start. A machine under load takes seconds; more means that it hangs.
-const START: Duration = Duration::from_secs(30);
+pub(crate) const START: Duration = Duration::from_secs(30);
 
 /// How long the processes of a sandbox may take to be gone once they were killed.
 const END: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ const END: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// What the host says in a sandbox's list of processes and in its errors.
-const HOSTNAME: &str = "e2b.local";
+pub(crate) const HOSTNAME: &str = "e2b.local";
 
 /// What a sandbox is started from.
 pub(crate) struct Launch {
@@ -65,6 +65,8 @@ pub(crate) enum LaunchFailure {
     Start(#[source] io::Error),
     #[error("cannot connect the network of the sandbox")]
     Network(#[source] NetworkFailure),
+    #[error("the Docker engine refused")]
+    Docker(#[source] bollard::errors::Error),
     #[error("the agent does not answer")]
     Silent(#[source] io::Error),
     #[error("the agent ended: {0}")]
@@ -94,7 +96,7 @@ impl Launcher {
         match started.unwrap_or(Err(LaunchFailure::TooLate)) {
             Ok(Running { child, control, lease, member }) => Ok(Machine {
                 id: launch.id.clone(),
-                dial: Dial::new(Arc::clone(&self.folders), launch.id, self.tasks.clone()),
+                dial: Dial::to_own_socket(Arc::clone(&self.folders), launch.id, self.tasks.clone()),
                 folders: Arc::clone(&self.folders),
                 group,
                 member,
@@ -186,9 +188,11 @@ impl Launcher {
             resolv_conf: self.network.resolv_conf(),
             own_network: self.network.is_own(),
             data_limit_bytes: (!self.groups.limits_memory()).then(|| launch.limits.memory_bytes()),
-            variables: launch.variables.clone(),
-            default_user: launch.default_user.clone(),
-            default_workdir: launch.default_workdir.clone(),
+            agent: AgentSpec {
+                variables: launch.variables.clone(),
+                default_user: launch.default_user.clone(),
+                default_workdir: launch.default_workdir.clone(),
+            },
         };
         let mut line = serde_json::to_vec(&spec).expect("a specification is plain JSON");
         line.push(b'\n');

@@ -16,7 +16,8 @@ use super::registry::Variables;
 use crate::ENVD_VERSION;
 use crate::clock::now;
 use crate::config::Team;
-use crate::namespace::{LaunchFailure, Machine};
+use crate::driver::Machine;
+use crate::namespace::LaunchFailure;
 use crate::templates::Image;
 
 /// Lines of a sandbox's log that are kept.

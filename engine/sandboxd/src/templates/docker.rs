@@ -9,10 +9,10 @@ use super::layers::Layers;
 use crate::names::hex;
 
 /// Names of layers that were images.
-pub(super) const LAYER_PREFIX: &str = "image-";
+pub(crate) const LAYER_PREFIX: &str = "image-";
 
 /// The layer of a local image; `None` when there is no Docker, or it has no such image.
-pub(super) async fn local_image(layers: &Layers, reference: &str) -> Result<Option<String>, BaseFailure> {
+pub(crate) async fn local_image(layers: &Layers, reference: &str) -> Result<Option<String>, BaseFailure> {
     // A reference is a word of a command line: it must not be taken for an option.
     if reference.starts_with('-') {
         return Ok(None);

@@ -42,16 +42,18 @@ impl Layers {
         }
     }
 
-    /// Removes those that are not in use. `is_kept` names the rest.
-    pub(crate) fn sweep(&self, used: &HashSet<String>, is_kept: impl Fn(&str) -> bool) -> io::Result<()> {
+    /// Removes those that are not in use, and gives their names. `is_kept` names the rest.
+    pub(crate) fn sweep(&self, used: &HashSet<String>, is_kept: impl Fn(&str) -> bool) -> io::Result<Vec<String>> {
+        let mut removed = Vec::new();
         for entry in fs::read_dir(self.folders.layers())? {
             let entry = entry?;
             let name = entry.file_name();
             let is_in_use = name.to_str().is_none_or(|name| used.contains(name) || is_kept(name));
             if !is_in_use {
                 fs::remove_dir_all(entry.path())?;
+                removed.push(name.to_string_lossy().into_owned());
             }
         }
-        Ok(())
+        Ok(removed)
     }
 }

@@ -49,24 +49,20 @@ docker_engine() {
 
 # on_docker COMMAND…   runs a command that needs the engine; once more if it failed and the engine had died meanwhile.
 on_docker() {
-    local counts died status
+    local counts died status try
     counts=$(cat "$work/counts")
-    died=$(docker_deaths)
-    set +e
-    (set -euo pipefail; "$@")
-    status=$?
-    set -e
-    if [ "$status" != 0 ] && [ "$(docker_deaths)" != "$died" ]; then
-        cat "$work/docker-crashes" >&2
-        echo "so this begins anew" >&2
-        until_true 60 "the Docker engine answers" docker_command version
-        echo "$counts" >"$work/counts"
+    for try in first second; do
+        died=$(docker_deaths)
         set +e
         (set -euo pipefail; "$@")
         status=$?
         set -e
-    fi
-    return "$status"
+        if [ "$status" = 0 ] || [ "$(docker_deaths)" = "$died" ] || [ "$try" = second ]; then return "$status"; fi
+        cat "$work/docker-crashes" >&2
+        echo "so this begins anew" >&2
+        until_true 60 "the Docker engine answers" docker_command version
+        echo "$counts" >"$work/counts"
+    done
 }
 
 docker_deaths() { wc -l 2>/dev/null <"$work/docker-crashes" || echo 0; }

@@ -126,50 +126,47 @@ async def what_is_wrong_is_an_answer_for_the_model(home: Path) -> None:
             raise AssertionError("a tool that is not there was called")
 
 
-@case
-async def a_call_that_is_cancelled_interrupts_its_run(home: Path) -> None:
+async def hanging(client: Client) -> tuple[asyncio.Task, str]:
+    """A call whose model never answers, once its run has begun, and the id of its session: what becomes of the run is seen from outside."""
     began = asyncio.Event()
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         if message == "thinking":
             began.set()
 
-    # A running engine whose model never answers: what became of the run is seen from outside.
-    words = ("--url", ENGINE)
-    async with Client(server(home, words=words, AMBIENT_API_KEY=ENGINE_KEY)) as client:
-        arguments = {"question": HANG, "video_path": VIDEO}
-        call = asyncio.create_task(client.call_tool(TOOL, arguments, progress_callback=on_progress))
-        await asyncio.wait_for(began.wait(), 60)
-        session = engine("GET", "/v1/sessions?limit=1")["data"][0]
-        assert session["status"] == "running", session["status"]
+    arguments = {"question": HANG, "video_path": VIDEO}
+    call = asyncio.create_task(client.call_tool(TOOL, arguments, progress_callback=on_progress))
+    await asyncio.wait_for(began.wait(), 60)
+    session = engine("GET", "/v1/sessions?limit=1")["data"][0]
+    assert session["status"] == "running", session["status"]
+    return call, session["id"]
+
+
+def of_a_running_engine(home: Path) -> Client:
+    return Client(server(home, words=("--url", ENGINE), AMBIENT_API_KEY=ENGINE_KEY))
+
+
+@case
+async def a_call_that_is_cancelled_interrupts_its_run(home: Path) -> None:
+    async with of_a_running_engine(home) as client:
+        call, session = await hanging(client)
         call.cancel()
         try:
             await call
         except asyncio.CancelledError:
             pass
-        await idle(session["id"])
+        await idle(session)
         # The server lives on.
         assert (await client.list_tools()).tools
 
 
 @case
 async def the_end_of_the_connection_interrupts_what_runs(home: Path) -> None:
-    began = asyncio.Event()
-
-    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        if message == "thinking":
-            began.set()
-
-    words = ("--url", ENGINE)
-    async with Client(server(home, words=words, AMBIENT_API_KEY=ENGINE_KEY)) as client:
-        arguments = {"question": HANG, "video_path": VIDEO}
-        call = asyncio.create_task(client.call_tool(TOOL, arguments, progress_callback=on_progress))
-        await asyncio.wait_for(began.wait(), 60)
-        session = engine("GET", "/v1/sessions?limit=1")["data"][0]
-        assert session["status"] == "running", session["status"]
+    async with of_a_running_engine(home) as client:
+        call, session = await hanging(client)
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
-    await idle(session["id"])
+    await idle(session)
 
 
 async def idle(session: str) -> None:

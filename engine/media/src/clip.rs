@@ -205,17 +205,10 @@ impl Media {
                 }
             });
         let thinned = self.sorted_out(facts, plan, workspace, stop).await?;
-        // The thinned source first, then all of it.
-        let ways: Vec<(Seek, Option<&Thinned>)> = thinned
-            .as_ref()
-            .and_then(|thinned| Some((*plan.seeks.first()?, Some(thinned))))
-            .into_iter()
-            .chain(plan.seeks.iter().map(|&seek| (seek, None)))
-            .collect();
         let threads = self.threads(1);
         let mut best: Option<Made> = None;
         let mut complaint = String::new();
-        for (seek, thinned) in ways {
+        for (seek, thinned) in thin::ways(thinned.as_ref(), &plan.seeks) {
             let cut = Cut {
                 opened: &facts.opened,
                 video: &facts.video,

@@ -16,6 +16,7 @@ use crate::index::Index;
 use crate::media::{Media, last_line};
 use crate::probe::{Rate, Size};
 use crate::source::Source;
+use crate::thin;
 use crate::time::MediaTime;
 use crate::workspace::Workspace;
 
@@ -253,9 +254,7 @@ impl Media {
         let decoded = index.decoded_for(first, ticks.last().copied().unwrap_or(first));
         let thinned = self.thinned(facts, &index, wanted, decoded, &folder, stop).await?;
         let seeks = index.seeks(first, &facts.video, facts.container());
-        // The thinned source first, then all of it.
-        let thinned_first = thinned.as_ref().and_then(|thinned| Some((*seeks.first()?, Some(thinned))));
-        for (seek, thinned) in thinned_first.into_iter().chain(seeks.iter().map(|&seek| (seek, None))) {
+        for (seek, thinned) in thin::ways(thinned.as_ref(), &seeks) {
             let shots = Shots {
                 opened: &facts.opened,
                 video: &facts.video,

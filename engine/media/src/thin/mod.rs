@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::nal::{LengthSize, Role, role};
 use self::select::{Packet, kept};
+use crate::args::Seek;
 use crate::container::Container;
 use crate::error::MediaError;
 use crate::facts::Facts;
@@ -55,6 +56,15 @@ impl Thinned {
     pub(crate) fn is_whole(&self, came: &BTreeSet<i64>) -> bool {
         self.wanted.is_subset(came)
     }
+}
+
+/// In which order ways to read a source are tried: what was thinned out first, then all of it from each of the `seeks`.
+pub(crate) fn ways<'a>(
+    thinned: Option<&'a Thinned>,
+    seeks: &[Seek],
+) -> impl Iterator<Item = (Seek, Option<&'a Thinned>)> {
+    let first = thinned.and_then(|thinned| Some((*seeks.first()?, Some(thinned))));
+    first.into_iter().chain(seeks.iter().map(|&seek| (seek, None)))
 }
 
 /// The pictures on screen at `count` steps of a rate from a moment of the stream's clock on.

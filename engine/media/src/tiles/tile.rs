@@ -64,9 +64,7 @@ impl Making<'_> {
         let thinned = media.thinned(facts, &pictures, wanted, source_pictures, workspace.path(), stop).await?;
         let mut complaint = String::new();
         let seeks = pictures.seeks(first, &facts.video, facts.container());
-        // The thinned source first, then all of it.
-        let thinned_first = thinned.as_ref().and_then(|thinned| Some((*seeks.first()?, Some(thinned))));
-        for (seek, thinned) in thinned_first.into_iter().chain(seeks.iter().map(|&seek| (seek, None))) {
+        for (seek, thinned) in thin::ways(thinned.as_ref(), &seeks) {
             let cut = TileCut {
                 opened: &facts.opened,
                 video: &facts.video,

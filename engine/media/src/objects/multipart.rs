@@ -71,16 +71,8 @@ impl ObjectStore {
             drop(turn);
             upload.complete(vec![part], size_bytes).await
         };
-        match Box::pin(sent).await {
-            Ok(()) => {
-                upload.finished();
-                Ok(())
-            }
-            Err(error) => {
-                upload.abort().await;
-                Err(error)
-            }
-        }
+        let outcome = Box::pin(sent).await;
+        upload.ended(outcome).await
     }
 
     async fn put_parts(
@@ -108,16 +100,8 @@ impl ObjectStore {
             sent.sort_by_key(|part| part.part_number);
             upload.complete(sent, size_bytes).await
         };
-        match Box::pin(sent).await {
-            Ok(()) => {
-                upload.finished();
-                Ok(())
-            }
-            Err(error) => {
-                upload.abort().await;
-                Err(error)
-            }
-        }
+        let outcome = Box::pin(sent).await;
+        upload.ended(outcome).await
     }
 
     /// Compares what the bucket holds with what was sent; an object that lacks something is removed again.
@@ -240,8 +224,14 @@ impl Upload {
         }
     }
 
-    fn finished(mut self) {
-        self.id = None;
+    /// The end of it, as sending went: an upload that failed leaves no parts behind.
+    async fn ended(mut self, outcome: Result<(), ObjectError>) -> Result<(), ObjectError> {
+        if outcome.is_ok() {
+            self.id = None;
+        } else {
+            self.abort().await;
+        }
+        outcome
     }
 
     async fn abort(mut self) {

@@ -67,11 +67,3 @@ def walk(paginator):
     while paginator.has_next:
         found.extend(paginator.next_items())
     return found
-
-
-def pytest_terminal_summary(terminalreporter):
-    """The last line that the runner of all tests counts."""
-    passed = len(terminalreporter.stats.get("passed", []))
-    failed = sum(len(terminalreporter.stats.get(kind, [])) for kind in ("failed", "error"))
-    terminalreporter.write_line("")
-    terminalreporter.write_line(f"{passed} passed, {failed} failed")

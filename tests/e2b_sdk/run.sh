@@ -28,6 +28,6 @@ start_host "$binary" "$data" --max-sandboxes "$SANDBOXD_MOST"
 status=0
 # Files of cases among the words choose those; else all are told.
 if [[ " $* " != *.py* ]]; then set -- "$here" "$@"; fi
-"${E2B_PYTHON:-python3}" -m pytest -p no:cacheprovider --rootdir "$here" --timeout 120 -q --tb short "$@" || status=$?
+PYTHONPATH=$here/../lib "${E2B_PYTHON:-python3}" -m pytest -p pytest_counts -p no:cacheprovider --rootdir "$here" --timeout 120 -q --tb short "$@" || status=$?
 end_host || status=1
 exit "$status"

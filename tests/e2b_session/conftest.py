@@ -221,11 +221,3 @@ def template(ctl):
     built = ctl.run("template", "build", "--without-youtube", "--cpu", "2", "--memory", "2048", "--timeout", "10", "--json")
     assert built.returncode == 0, built.stderr[-4000:]
     return built
-
-
-def pytest_terminal_summary(terminalreporter):
-    """The last line that the runner of all tests counts."""
-    passed = len(terminalreporter.stats.get("passed", []))
-    failed = sum(len(terminalreporter.stats.get(kind, [])) for kind in ("failed", "error"))
-    terminalreporter.write_line("")
-    terminalreporter.write_line(f"{passed} passed, {failed} failed")

@@ -27,6 +27,6 @@ trap 'exit 130' INT TERM
 start_host "$binary" "$data" --network host
 export AMBIENTCTL=$binary SESSION_VIDEO=$video
 status=0
-"${E2B_PYTHON:-python3}" -m pytest "$here" -p no:cacheprovider --timeout 170 -q --tb short --durations 5 "$@" || status=$?
+PYTHONPATH=$here/../lib "${E2B_PYTHON:-python3}" -m pytest "$here" -p pytest_counts -p no:cacheprovider --timeout 170 -q --tb short --durations 5 "$@" || status=$?
 end_host || status=1
 exit "$status"

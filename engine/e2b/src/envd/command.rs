@@ -23,7 +23,7 @@ exec 7<>"$pipes/err" 6<"$pipes/err" 9>"$pipes/err" 7<&-
 rm -r "$pipes"
 cat <&5 5<&- 6<&- 8>&- 9>&- & out=$!
 cat <&6 >&2 5<&- 6<&- 8>&- 9>&- & err=$!
-{ /bin/bash -l -c "$1" >&8 2>&9 5<&- 6<&- 8>&- 9>&-; code=$?; } 2>/dev/null
+{ /bin/bash -c "$1" >&8 2>&9 5<&- 6<&- 8>&- 9>&-; code=$?; } 2>/dev/null
 exec 8>&- 9>&-
 quiet=0 moments=0
 while [ $quiet -lt 10 ] && [ $moments -lt 200 ]; do
@@ -57,8 +57,14 @@ pub struct Command {
 }
 
 impl Command {
-    /// A line for the shell: `/bin/bash -l -c <line>`, as E2B's SDKs run it.
+    /// A line for the shell: `/bin/bash -c <line>`. It reads no profile, so it starts in half the time, and `PATH` stays what the sandbox,
+    /// its template and this command say.
     pub fn shell(line: impl Into<String>) -> Self {
+        Self::program("/bin/bash").args(["-c".to_owned(), line.into()])
+    }
+
+    /// A line for a login shell: `/bin/bash -l -c <line>`, as E2B's SDKs run it. `/etc/profile` and the user's own count, and set `PATH` anew.
+    pub fn login_shell(line: impl Into<String>) -> Self {
         Self::program("/bin/bash").args(["-l".to_owned(), "-c".to_owned(), line.into()])
     }
 
@@ -106,7 +112,7 @@ impl Command {
         self
     }
 
-    /// A variable on top of the sandbox's. A login shell rereads `/etc/profile`, which may set `PATH` anew.
+    /// A variable on top of the sandbox's.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.process.envs.insert(name.into(), Token::new(value));
@@ -187,8 +193,8 @@ mod tests {
     use super::Command;
 
     #[test]
-    fn a_line_is_run_as_the_sdk_does() {
-        let message = Command::shell("echo $A").env("A", "s3cret").message();
+    fn a_line_for_a_login_shell_is_run_as_the_sdk_does() {
+        let message = Command::login_shell("echo $A").env("A", "s3cret").message();
         assert_eq!(
             serde_json::to_string(&message).unwrap(),
             r#"{"process":{"cmd":"/bin/bash","args":["-l","-c","echo $A"],"envs":{"A":"s3cret"}},"stdin":false}"#

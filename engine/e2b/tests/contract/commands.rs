@@ -35,6 +35,11 @@ pub(super) async fn a_command_gets_its_surroundings(server: &Server) -> anyhow::
     ensure!(sandbox.commands().run(&root).await?.stdout.text() == "x y=$HOME|/tmp|root\n");
     let home = shell(&sandbox, "pwd; echo $HOME; read line || echo nothing to read").await?;
     ensure!(home.stdout.text() == "/home/user\n/home/user\nnothing to read\n", "{home:?}");
+    let kind = "shopt -q login_shell && echo login || echo \"plain $PATH\"";
+    let plain = sandbox.commands().run(&Command::shell(kind).env("PATH", "/usr/bin:/bin:/x y")).await?;
+    ensure!(plain.stdout.text() == "plain /usr/bin:/bin:/x y\n", "{plain:?}");
+    let login = sandbox.commands().run(&Command::login_shell(kind)).await?;
+    ensure!(login.stdout.text() == "login\n", "{login:?}");
     sandbox.kill().await?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,8 +27,9 @@ const TERMINAL_CHUNK_BYTES: usize = 16 << 10;
 /// Where programs are looked for before any profile says so.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Runs the words that follow. An unknown program so ends with 127 and a line on standard error, as clients expect.
-const EXEC: [&str; 3] = ["-c", "exec \"${@}\"", "--"];
+/// Runs the words that follow, for a program that cannot be started: it so ends with 126 or 127 and a line on standard error, as clients
+/// expect.
+const BY_SHELL: [&str; 4] = ["/bin/sh", "-c", "exec \"${@}\"", "--"];
 
 /// The size of a terminal that a call gave none.
 const USUAL_SIZE: Size = Size { columns: 80, rows: 24 };
@@ -44,29 +45,30 @@ pub(super) fn spawn(
     let StartProcess { process: config, pty, tag, stdin } = request;
     let folder = folder(agent, user, config.cwd.as_deref())?;
 
-    #[expect(clippy::disallowed_methods, reason = "commands of a sandbox are started here and nowhere else")]
-    let mut command = Command::new("/bin/sh");
-    command.args(EXEC).arg(&config.cmd).args(&config.args).current_dir(folder).env_clear();
-    command.envs(environment(agent, user));
-    command.envs(config.envs.iter().map(|(name, value)| (name, value.expose())));
-    kernel::run_as(&mut command, user, pty.is_some());
-
-    let failed =
-        |error: io::Error| ConnectError::new(Code::InvalidArgument, format!("cannot start `{}`: {error}", config.cmd));
-    let ends = match pty {
-        Some(pty) => {
-            let size = pty.size.map_or(USUAL_SIZE, size);
-            terminal_ends(&mut command, size).map_err(failed)?
-        }
-        None => Ends::pipes(&mut command, stdin.unwrap_or(true)),
+    let words = || std::iter::once(config.cmd.as_str()).chain(config.args.iter().map(String::as_str));
+    let start = |before: &[&'static str]| -> io::Result<(Child, Ends)> {
+        let mut words = before.iter().copied().chain(words());
+        #[expect(clippy::disallowed_methods, reason = "commands of a sandbox are started here and nowhere else")]
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words).current_dir(&folder).env_clear();
+        command.envs(environment(agent, user));
+        command.envs(config.envs.iter().map(|(name, value)| (name, value.expose())));
+        command.env("PWD", &folder);
+        kernel::run_as(&mut command, user, pty.is_some());
+        let ends = match &pty {
+            Some(pty) => terminal_ends(&mut command, pty.size.map_or(USUAL_SIZE, size))?,
+            None => Ends::pipes(&mut command, stdin.unwrap_or(true)),
+        };
+        // The command holds the child's end of a terminal, which would have no end while it lives: it goes here.
+        Ok((command.spawn()?, ends))
     };
     let started = agent.processes.start(|| {
-        let child = command.spawn()?;
-        Ok((child.id(), child))
+        let (child, ends) = start(&[]).or_else(|_not_by_itself| start(&BY_SHELL))?;
+        Ok((child.id(), (child, ends)))
     });
-    // The command holds the child's end of a terminal: as long as it lives here, the terminal would have no end.
-    drop(command);
-    let (pid, child, ended) = started.map_err(failed)?;
+    let failed =
+        |error: io::Error| ConnectError::new(Code::InvalidArgument, format!("cannot start `{}`: {error}", config.cmd));
+    let (pid, (child, ends), ended) = started.map_err(failed)?;
     let (sources, input) = ends.ours(child).map_err(failed)?;
     let process = Arc::new(Process::new(pid, config, tag, input));
     agent.processes.follow(&process, Arc::clone(&process).attend(sources, ended, limit));
@@ -87,7 +89,7 @@ fn folder(agent: &Agent, user: &User, wanted: Option<&str>) -> Result<PathBuf, C
     let folder = paths::resolve(wanted.unwrap_or_default(), user, agent.default_workdir.as_deref())
         .map_err(|error| ConnectError::new(Code::InvalidArgument, error.to_string()))?;
     if folder.is_dir() {
-        return Ok(folder);
+        return Ok(std::fs::canonicalize(&folder).unwrap_or(folder));
     }
     let message = format!("cwd '{}' does not exist", folder.display());
     Err(ConnectError::new(Code::InvalidArgument, message))
@@ -114,7 +116,7 @@ impl Ends {
         Self::Pipes
     }
 
-    fn ours(self, mut child: std::process::Child) -> io::Result<(Vec<Source>, Input)> {
+    fn ours(self, mut child: Child) -> io::Result<(Vec<Source>, Input)> {
         match self {
             Self::Terminal(terminal) => {
                 let pipe = Arc::new(Pipe::new(terminal)?);

@@ -264,6 +264,139 @@ fn hand_picked_stacks_come_out_as_compose_prints_them() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n==========\n"));
 }
 
+/// Keys of a service, each of a service of its own.
+const ONE_EACH: &[&str] = &[
+    r#"ports: ["80", "8080:80/udp", "127.0.0.1:8000-8002:8000-8002", "[::1]:80:80", 81]"#,
+    r#"ports: [{target: 80, published: 8080, host_ip: 127.0.0.1, name: web, app_protocol: http}, {target: 81, mode: host}]"#,
+    r#"command: sh -c "echo 'a b' $$HOME""#,
+    "command: []",
+    r#"entrypoint: """#,
+    "environment: {A: 12345678901234567890, B: -0, C: 0o17, D: +5, E: 0x10, F: 010, G: 1.50, H: true, I: }",
+    r#"volumes: ["./x:/y:cached", "./z:/z:ro,delegated", "./n:/n:nocopy", "data:/d:nocopy", /anon, "~/h:/h", "./a/../b:/y/b/"]"#,
+    "volumes: [{type: tmpfs, target: /t, tmpfs: {size: 10m, mode: 0755}}, {type: bind, source: ./x, target: /y, bind: {create_host_path: false}}]",
+    "healthcheck: {test: [CMD-SHELL, x || exit 1], interval: 0.5h, retries: '4', start_interval: 1500ms}",
+    "healthcheck: {test: []}",
+    "pull_policy: every_1d12h",
+    "pull_policy: if_not_present",
+    "container_name: a.b-c_d",
+    r#"extra_hosts: ["a:1.2.3.4", "b=5.6.7.8", "c:::1", "host.docker.internal:host-gateway"]"#,
+    "extra_hosts: {a: [1.2.3.4, 5.6.7.8]}",
+    "ulimits: {nofile: 1024, nproc: {soft: 1, hard: 2}}",
+    "mem_limit: 1.5gb",
+    "memswap_limit: -1",
+    "cpus: \"1.5\"",
+    "stop_grace_period: 1h5m30s500ms",
+    "logging: {options: {a: , max-file: 3}}",
+    "group_add: [mail, 8]",
+    "privileged: \"yes\"",
+    "devices: [\"/dev/fuse:/dev/fuse:rwm\", /dev/x]",
+    "networks: {default: {aliases: [x, y], priority: 1000}}",
+    "deploy: {mode: global, restart_policy: {condition: on-failure, delay: 5s, max_attempts: 3, window: 120s}}",
+    "build: {context: ., args: {A: 1, B: }, cache_from: [x], labels: {a: b}}",
+    r#"build: {dockerfile_inline: "FROM x\nRUN y\n"}"#,
+    "post_start: [{command: [a]}]",
+    r#"environment: {A: "${FROM_SHELL:+set}", B: "${NONE-def}", C: "${NONE:-${FROM_SHELL:-z}}", D: "a$${X}b"}"#,
+];
+
+#[test]
+fn every_kind_of_key_comes_out_as_compose_prints_it() {
+    let mut base = String::from("services:\n");
+    for (number, key) in ONE_EACH.iter().enumerate() {
+        let image = if key.starts_with("build") { "" } else { "    image: i\n" };
+        base.push_str(&format!("  s{number}:\n{image}    {key}\n"));
+    }
+    base.push_str("volumes: {data: {}}\n");
+    let folder = folder(&[("docker-compose.yml", &base)]).unwrap();
+    compare(folder.path()).unwrap();
+}
+
+/// What neither takes: keys of a service, in the first file and perhaps in the second; and what the word about it has to name.
+const REFUSED: &[(&str, &str, &str)] = &[
+    ("healthcheck: {test: [a, b]}", "", "healthcheck.test"),
+    ("container_name: c", "", "container_name"),
+    ("container_name: 'a b'", "", "container_name"),
+    ("pull_policy: sometimes", "", "pull_policy"),
+    ("pull_policy: every_1x", "", "pull_policy"),
+    ("security_opt: [a]", "security_opt: [a, b]", "security_opt"),
+    ("external_links: [a, a]", "", "external_links"),
+    ("group_add: [a, b, a]", "", "group_add"),
+    ("device_cgroup_rules: ['c 1:3 mr']", "device_cgroup_rules: ['c 1:3 mr']", "device_cgroup_rules"),
+    ("depends_on: {b: {condition: service_started, required: false}}", "", "`b`"),
+    ("unknown_key: 1", "", "unknown_key"),
+    ("ports: '80:80'", "", "ports"),
+    ("environment: 5", "", "environment"),
+    ("command: {a: b}", "", "command"),
+    ("healthcheck: {interval: 10}", "", "interval"),
+    ("ports: [abc]", "", "ports"),
+    ("networks: [nope]", "", "nope"),
+    ("image: j", "image: !reset null", "image"),
+];
+
+#[test]
+fn what_compose_refuses_is_refused_and_named() {
+    for (key, over, name) in REFUSED {
+        let image = if key.starts_with("image") { "" } else { "    image: i\n" };
+        let base = format!("services:\n  a:\n{image}    {key}\n");
+        let over = format!("services:\n  a:\n    {over}\n");
+        let mut files = vec![("docker-compose.yml", base.as_str())];
+        if over.trim_end().lines().count() > 2 {
+            files.push(("docker-compose.override.yml", &over));
+        }
+        let folder = folder(&files).unwrap();
+        compose(folder.path(), &["-q"]).expect_err(key);
+        let said = ours(folder.path(), true).expect_err(key);
+        assert!(said.contains(name), "{key}: {said}");
+    }
+    for (base, name) in [("", "empty"), ("services:\n  a b: {image: i}\n", "a b"), ("services:\n", "services")] {
+        let folder = folder(&[("docker-compose.yml", base)]).unwrap();
+        compose(folder.path(), &["-q"]).expect_err(base);
+        let said = ours(folder.path(), true).expect_err(base);
+        assert!(said.contains(name), "{base}: {said}");
+    }
+}
+
+#[test]
+fn what_is_not_applied_is_refused_by_name_with_and_without_variables() {
+    for key in [
+        "extends: b",
+        "profiles: [p]",
+        "develop: {watch: [{path: ./x, action: rebuild}]}",
+        "credential_spec: {file: c.json}",
+        "label_file: l.env",
+        "use_api_socket: true",
+        "blkio_config: {weight: 300}",
+        "provider: {type: x}",
+        "models: [m]",
+        "build: {context: ., ssh: [default]}",
+        "env_file: [{path: one.env, format: raw}]",
+    ] {
+        let base = format!("services:\n  a:\n    image: i\n    {key}\n  b: {{image: i}}\n");
+        let folder = folder(&[("docker-compose.yml", &base), ("one.env", "A=1\n"), ("l.env", "A=1\n")]).unwrap();
+        let words = if key.contains("ssh") {
+            "ssh"
+        } else if key.contains("format") {
+            "format"
+        } else {
+            key.split(':').next().unwrap()
+        };
+        for interpolate in [true, false] {
+            let said = ours(folder.path(), interpolate).expect_err(key);
+            assert!(said.contains(words) && said.contains("not applied") && said.contains("line 4"), "{key}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_name_in_the_file_is_made_one() {
+    for name in ["My_Name", "a b", "_x", "", "-a", "${NONE:-My.Name}", "9a"] {
+        let base = format!("name: \"{name}\"\nservices:\n  a:\n    image: i\n");
+        let folder = folder(&[("docker-compose.yml", &base)]).unwrap();
+        compare(folder.path()).unwrap();
+    }
+    let folder = folder(&[("docker-compose.yml", "networks: {}\n")]).unwrap();
+    compare(folder.path()).unwrap();
+}
+
 #[test]
 fn what_ships_comes_out_as_compose_prints_it() {
     let env = "POSTGRES_PASSWORD=pw\nENGINE_API_KEY=key\nLLM_API_KEY='a$b'\nAMBIENT_VERSION=1.2.3\n";

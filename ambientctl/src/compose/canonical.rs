@@ -164,6 +164,7 @@ fn mount(item: Node, path: &str) -> Result<Node, Mistake> {
         mapping(place, [("nocopy", mount.no_copy.then_some(Data::Switch(true)))])
     };
     let kind = if is_bind { "bind" } else { "volume" };
+    let copy_of_bind = (is_bind && mount.no_copy).then(|| mapping(place, [("nocopy", Some(Data::Switch(true)))]).data);
     Ok(mapping(
         place,
         [
@@ -171,8 +172,8 @@ fn mount(item: Node, path: &str) -> Result<Node, Mistake> {
             ("source", mount.source.map(Data::Text)),
             ("target", Some(text(mount.target))),
             ("read_only", mount.read_only.then_some(Data::Switch(true))),
-            ("consistency", mount.consistency.map(Data::Text)),
             (kind, Some(own.data)),
+            ("volume", copy_of_bind),
         ],
     ))
 }

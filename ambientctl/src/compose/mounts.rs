@@ -11,7 +11,6 @@ pub(super) struct Mount {
     pub(super) no_copy: bool,
     pub(super) selinux: Option<String>,
     pub(super) propagation: Option<String>,
-    pub(super) consistency: Option<String>,
 }
 
 impl Mount {
@@ -67,7 +66,8 @@ pub(super) fn parse(text: &str) -> Result<Mount, String> {
             "rprivate" | "private" | "rshared" | "shared" | "rslave" | "slave" => {
                 mount.propagation = Some(option.to_owned());
             }
-            "cached" | "delegated" | "consistent" => mount.consistency = Some(option.to_owned()),
+            // Said for Docker Desktop once, and dropped by Compose.
+            "cached" | "delegated" | "consistent" => {}
             _ => return Err(format!("`{text}` has the option `{option}`, which is not understood")),
         }
     }

@@ -68,6 +68,7 @@ impl Normaliser<'_> {
         let old_name = map.get("external").and_then(|external| external.get("name")).cloned();
         if let Some(name) = old_name {
             map.entry("name".to_owned()).or_insert(name);
+            map.insert("external".to_owned(), Node::new(place, Data::Switch(true)));
         }
         let name = if external { key.to_owned() } else { format!("{}_{key}", self.name) };
         map.entry("name".to_owned()).or_insert_with(|| Node::text(place, name));
@@ -365,9 +366,8 @@ pub(super) fn finish(root: &mut Node) -> Result<(), String> {
                 }
             }
         }
-        for (dependency, how) in service.get("depends_on").and_then(Node::as_map).into_iter().flatten() {
-            let required = how.get("required").is_none_or(|required| required.data != Data::Switch(false));
-            if !services.contains_key(dependency) && required {
+        for dependency in service.get("depends_on").and_then(Node::as_map).into_iter().flat_map(Map::keys) {
+            if !services.contains_key(dependency) {
                 return Err(format!("service `{name}` depends on `{dependency}`, which no file declares"));
             }
         }

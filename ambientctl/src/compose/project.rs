@@ -82,7 +82,11 @@ impl Loader<'_> {
         let mut documents = Vec::new();
         for (number, file) in files.iter().enumerate() {
             let text = text_at(file, self.texts)?.ok_or_else(|| ComposeError::NoFile(folder.clone()))?;
-            for document in yaml::documents(&text, number).map_err(located)? {
+            let found = yaml::documents(&text, number).map_err(located)?;
+            if number == 0 && found.iter().all(Node::is_null) {
+                return Err(at(&files, Mistake::new(Place { file: number, line: 1 }, "", "the file is empty")));
+            }
+            for document in found {
                 documents.push((number, document));
             }
         }
@@ -123,8 +127,10 @@ impl Loader<'_> {
                 Ok(mistake) => at(&files, mistake),
                 Err(error) => error,
             })?;
-            finish(&mut root).map_err(ComposeError::Inconsistent)?;
             model(&root, Form::Json).map_err(located)?;
+            finish(&mut root).map_err(ComposeError::Inconsistent)?;
+        } else {
+            model(&root, Form::Check).map_err(located)?;
         }
         let granted = granted(&root, &variables);
         let project = Project { name, folder, files, root, interpolated: self.interpolate, granted };
@@ -181,9 +187,11 @@ fn project_name(
 ) -> Result<String, ComposeError> {
     let given = variables.get("COMPOSE_PROJECT_NAME").filter(|name| !name.is_empty()).map(str::to_owned);
     let lookup = |name: &str| variables.get(name).map(str::to_owned);
+    // A name that the file gives is made one, as Compose does it; what the environment says has to be one.
     let written = documents.iter().rev().find_map(|(_, document)| document.get("name")?.as_text()).and_then(|name| {
-        // Without its variables, Compose takes of the text what can be a name.
-        if interpolate { ambient_settings::interpolate::interpolate(name, &lookup).ok() } else { Some(as_name(name)) }
+        let name =
+            if interpolate { ambient_settings::interpolate::interpolate(name, &lookup).ok()? } else { name.to_owned() };
+        Some(as_name(&name)).filter(|name| !name.is_empty())
     });
     match given.or(written) {
         Some(name) if is_name(&name) => Ok(name),
@@ -222,12 +230,18 @@ fn model(root: &Node, form: Form) -> Result<Value, Mistake> {
         ("secrets", schema::FILE_OBJECT),
         ("configs", schema::FILE_OBJECT),
     ] {
-        let Some(entries) = map.get(section).and_then(Node::as_map) else { continue };
+        let nothing = Map::new();
+        let entries = map.get(section).and_then(Node::as_map).unwrap_or(&nothing);
         if entries.is_empty() && section != "services" {
             continue;
         }
         let mut printed = Vec::with_capacity(entries.len());
         for (name, entry) in entries {
+            let is_name = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+            if name.is_empty() || !name.chars().all(is_name) {
+                let problem = "is no name: it is letters, digits, `.`, `_` and `-`";
+                return Err(Mistake::new(entry.place, &format!("{section}.{name}"), problem));
+            }
             printed.push((name.clone(), structure(entry, fields, &format!("{section}.{name}"), form)?));
         }
         render::sorted(&mut printed, form == Form::Yaml);

@@ -10,6 +10,10 @@ pub(super) enum Shape {
     Text,
     /// Text or a number, as text.
     Printed,
+    /// What a container is called.
+    ContainerName,
+    /// When an image is pulled.
+    PullPolicy,
     /// True or false, or one of the words for it.
     Switch,
     /// A whole number.
@@ -30,6 +34,8 @@ pub(super) enum Shape {
     Test,
     /// Texts; numbers among them are printed.
     Texts,
+    /// Texts of which none may stand there twice, not even once in either file.
+    TextsOnce,
     /// One text or several.
     TextOrTexts,
     /// `{K: V}` or `[K=V]`; a key without a value has none.
@@ -80,8 +86,8 @@ const fn given(name: &'static str, shape: Shape) -> Field {
 }
 
 use Shape::{
-    Count, Decimal, Duration, Environment, External, Hosts, Limit, ListOf, MapOf, Mode, Pairs, Size, Struct, Switch,
-    Test, Text, TextOrTexts, Texts, Whole, Words,
+    ContainerName, Count, Decimal, Duration, Environment, External, Hosts, Limit, ListOf, MapOf, Mode, Pairs,
+    PullPolicy, Size, Struct, Switch, Test, Text, TextOrTexts, Texts, TextsOnce, Whole, Words,
 };
 
 const TEXT_OR_NUMBER: Shape = Shape::Printed;
@@ -107,10 +113,10 @@ pub(super) const SERVICE: &[Field] = &[
     key("cpu_shares", Whole),
     Field { name: "command", shape: Words, printed: Printed::JsonNull },
     key("configs", ListOf(&Struct(GRANT))),
-    key("container_name", Text),
+    key("container_name", ContainerName),
     key("depends_on", MapOf(&Struct(DEPENDENCY))),
     given("deploy", Struct(DEPLOY)),
-    key("device_cgroup_rules", Texts),
+    key("device_cgroup_rules", TextsOnce),
     key("devices", ListOf(&Struct(DEVICE))),
     key("dns", TextOrTexts),
     key("dns_opt", Texts),
@@ -120,9 +126,9 @@ pub(super) const SERVICE: &[Field] = &[
     key("environment", Environment),
     key("env_file", ListOf(&Struct(ENV_FILE))),
     key("expose", Texts),
-    key("external_links", Texts),
+    key("external_links", TextsOnce),
     key("extra_hosts", Hosts),
-    key("group_add", Texts),
+    key("group_add", TextsOnce),
     key("gpus", ListOf(&Struct(DEVICE_REQUEST))),
     key("hostname", Text),
     given("healthcheck", Struct(HEALTH)),
@@ -147,13 +153,13 @@ pub(super) const SERVICE: &[Field] = &[
     key("platform", Text),
     key("ports", ListOf(&Struct(PORT))),
     key("privileged", Switch),
-    key("pull_policy", Text),
+    key("pull_policy", PullPolicy),
     key("read_only", Switch),
     key("restart", Text),
     key("runtime", Text),
     given("scale", Whole),
     key("secrets", ListOf(&Struct(GRANT))),
-    key("security_opt", Texts),
+    key("security_opt", TextsOnce),
     key("shm_size", Size),
     key("stdin_open", Switch),
     given("stop_grace_period", Duration),
@@ -167,7 +173,7 @@ pub(super) const SERVICE: &[Field] = &[
     key("userns_mode", Text),
     key("uts", Text),
     key("volumes", ListOf(&Struct(MOUNT))),
-    key("volumes_from", Texts),
+    key("volumes_from", TextsOnce),
     key("working_dir", Text),
     key("post_start", ListOf(&Struct(HOOK))),
     key("pre_stop", ListOf(&Struct(HOOK))),
@@ -234,10 +240,10 @@ const RESOURCE: &[Field] =
     &[key("cpus", Decimal), key("memory", Size), key("pids", Whole), key("devices", ListOf(&Struct(DEVICE_REQUEST)))];
 
 const DEVICE_REQUEST: &[Field] = &[
-    key("capabilities", Texts),
+    key("capabilities", TextsOnce),
     key("driver", Text),
     key("count", Count),
-    key("device_ids", Texts),
+    key("device_ids", TextsOnce),
     key("options", Pairs),
 ];
 

@@ -16,6 +16,19 @@ use super::{units, words};
 pub(super) enum Form {
     Json,
     Yaml,
+    /// For nobody: only whether every key is known and takes what stands there. Variables are not put in, so a text with one may become
+    /// anything, and a short form may stand where it could not be taken apart.
+    Check,
+}
+
+/// Whether a text may still become something else: one with a variable in it, and any where a number or a switch will be read out of it.
+fn is_open(node: &Node, shape: Shape, form: Form) -> bool {
+    let Some(text) = node.as_text().filter(|_text| form == Form::Check) else { return false };
+    match shape {
+        Shape::Struct(_) | Shape::MapOf(_) | Shape::ListOf(_) => false,
+        Shape::Switch | Shape::Whole | Shape::Count | Shape::Decimal | Shape::Size | Shape::Mode | Shape::Limit => true,
+        _ => text.contains('$'),
+    }
 }
 
 /// A mapping with these keys.
@@ -83,6 +96,8 @@ pub(super) fn plain(node: &Node, form: Form) -> Value {
         Data::Whole(number) => whole(*number),
         Data::Decimal(number) => Number::from_f64(*number).map_or(Value::Null, Value::Number),
         Data::Text(text) | Data::Date(text) => Value::String(text.clone()),
+        // To JSON, Compose prints a list without entries as none.
+        Data::List(items) if items.is_empty() && form == Form::Json => Value::Null,
         Data::List(items) => Value::Array(items.iter().map(|item| plain(item, form)).collect()),
         Data::Map(map) => object(map.iter().map(|(key, value)| (key.clone(), plain(value, form))).collect(), form),
         Data::Alone(inner) => plain(inner, form),
@@ -103,7 +118,18 @@ fn object(mut entries: Vec<(String, Value)>, form: Form) -> Value {
 
 fn value(node: &Node, shape: Shape, path: &str, form: Form) -> Result<Value, Mistake> {
     let wrong = |expected: &str| Mistake::new(node.place, path, format!("must be {expected}, not {}", node.kind()));
+    if is_open(node, shape, form) {
+        return Ok(plain(node, form));
+    }
     match shape {
+        Shape::ContainerName => match node.as_text() {
+            Some(name) if is_container_name(name) => Ok(Value::from(name)),
+            _ => Err(wrong("two or more letters, digits, `_`, `.` and `-`, the first a letter or digit")),
+        },
+        Shape::PullPolicy => match node.as_text() {
+            Some(policy) if is_pull_policy(policy) => Ok(Value::from(policy)),
+            _ => Err(wrong("`always`, `missing`, `never`, `build`, `daily`, `weekly` or such as `every_12h`")),
+        },
         Shape::Text => node.as_text().map(Value::from).ok_or_else(|| wrong("text; quote it")),
         Shape::Printed => printed(node).map(Value::from).ok_or_else(|| wrong("text or a number")),
         Shape::Switch | Shape::External => match &node.data {
@@ -144,10 +170,28 @@ fn value(node: &Node, shape: Shape, path: &str, form: Form) -> Result<Value, Mis
         },
         Shape::Test => match &node.data {
             Data::Text(text) => Ok(Value::from(vec!["CMD-SHELL", text])),
-            Data::List(_) => texts(node, path),
+            Data::List(words) => match words.first().and_then(Node::as_text) {
+                Some("CMD" | "CMD-SHELL" | "NONE") | None => texts(node, path),
+                Some(_) if form == Form::Check => texts(node, path),
+                Some(_) => Err(Mistake::new(node.place, path, "must begin with `CMD`, `CMD-SHELL` or `NONE`")),
+            },
             _ => Err(wrong("a command: text, or a list of texts")),
         },
         Shape::Texts => texts(node, path),
+        Shape::TextsOnce => {
+            let found = texts(node, path)?;
+            let twice = found
+                .as_array()
+                .and_then(|items| items.iter().enumerate().find(|(n, item)| items[..*n].contains(item)));
+            match twice {
+                Some((_, item)) => Err(Mistake::new(
+                    node.place,
+                    path,
+                    format!("has `{}` twice, perhaps once in either file", item.as_str().unwrap_or_default()),
+                )),
+                None => Ok(found),
+            }
+        }
         Shape::TextOrTexts => match &node.data {
             Data::Text(text) => Ok(Value::from(vec![text.as_str()])),
             _ => texts(node, path),
@@ -189,11 +233,37 @@ fn value(node: &Node, shape: Shape, path: &str, form: Form) -> Result<Value, Mis
             let printed: Result<Vec<Value>, Mistake> = items
                 .iter()
                 .enumerate()
-                .map(|(index, item)| value(item, *shape, &format!("{path}[{index}]"), form))
+                .map(|(index, item)| match item.data {
+                    Data::Text(_) | Data::Whole(_) if form == Form::Check => Ok(plain(item, form)),
+                    _ => value(item, *shape, &format!("{path}[{index}]"), form),
+                })
                 .collect();
             printed.map(Value::Array)
         }
     }
+}
+
+/// What Docker takes.
+fn is_container_name(name: &str) -> bool {
+    let mut letters = name.chars();
+    name.len() > 1
+        && letters.next().is_some_and(|first| first.is_ascii_alphanumeric())
+        && letters.all(|letter| letter.is_ascii_alphanumeric() || "_.-".contains(letter))
+}
+
+fn is_pull_policy(policy: &str) -> bool {
+    let is_span = |span: &str| {
+        let is_unit = |letter: char| "wdhms".contains(letter);
+        span.ends_with(is_unit)
+            && span.split_inclusive(is_unit).all(|part| {
+                let number = part.trim_end_matches(is_unit);
+                !number.is_empty()
+                    && number.len() + 1 == part.len()
+                    && number.bytes().all(|digit| digit.is_ascii_digit())
+            })
+    };
+    matches!(policy, "always" | "never" | "build" | "if_not_present" | "missing" | "refresh" | "daily" | "weekly")
+        || policy.strip_prefix("every_").is_some_and(is_span)
 }
 
 fn printed(node: &Node) -> Option<String> {

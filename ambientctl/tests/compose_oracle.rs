@@ -267,7 +267,7 @@ fn hand_picked_stacks_come_out_as_compose_prints_them() {
 /// Keys of a service, each of a service of its own.
 const ONE_EACH: &[&str] = &[
     r#"ports: ["80", "8080:80/udp", "127.0.0.1:8000-8002:8000-8002", "[::1]:80:80", 81]"#,
-    r#"ports: [{target: 80, published: 8080, host_ip: 127.0.0.1, name: web, app_protocol: http}, {target: 81, mode: host}]"#,
+    "ports: [{target: 80, published: 8080, host_ip: 127.0.0.1, name: web, app_protocol: http}, {target: 81, mode: host}]",
     r#"command: sh -c "echo 'a b' $$HOME""#,
     "command: []",
     r#"entrypoint: """#,
@@ -303,7 +303,7 @@ fn every_kind_of_key_comes_out_as_compose_prints_it() {
     let mut base = String::from("services:\n");
     for (number, key) in ONE_EACH.iter().enumerate() {
         let image = if key.starts_with("build") { "" } else { "    image: i\n" };
-        base.push_str(&format!("  s{number}:\n{image}    {key}\n"));
+        base.push_str(&["  s", &number.to_string(), ":\n", image, "    ", key, "\n"].concat());
     }
     base.push_str("volumes: {data: {}}\n");
     let folder = folder(&[("docker-compose.yml", &base)]).unwrap();

@@ -135,7 +135,8 @@ pub(crate) enum Command {
     )]
     Verify(verify::Args),
     /// Hosts sandboxes on this machine for E2B's SDKs and for `SANDBOX_BACKEND=e2b`, until SIGTERM or SIGINT
-    #[command(after_help = "Example:\n  ambientctl sandboxd --key e2b_0123456789abcdef0123456789abcdef01234567\n\n\
+    #[command(after_help = "Examples:\n  ambientctl sandboxd --key e2b_0123456789abcdef0123456789abcdef01234567\n  \
+        SANDBOXD_KEYS=e2b_0123456789abcdef0123456789abcdef01234567 ambientctl sandboxd --driver docker\n\n\
         Clients set E2B_API_KEY to the key, E2B_API_URL and E2B_SANDBOX_URL to the address. Needs root, and Debian's\n\
         debootstrap once. The first line on stdout is `sandboxd listening on http://HOST:PORT`.")]
     Sandboxd(SandboxdArgs),
@@ -182,9 +183,13 @@ pub(crate) struct SandboxdArgs {
         value_delimiter = ','
     )]
     pub(crate) key: Vec<String>,
-    /// How sandboxes are kept apart: in namespaces of this machine
+    /// What sandboxes are made of
     #[arg(long, value_enum, default_value_t = SandboxDriver::Namespace)]
     pub(crate) driver: SandboxDriver,
+    /// With `--driver docker`: the Docker engine's address, a socket of this machine [default: `DOCKER_HOST`, the current docker context, then the
+    /// known sockets]
+    #[arg(long, value_name = "URL")]
+    pub(crate) docker: Option<String>,
     /// Where templates and sandboxes are kept, instead of `sandboxd` in the home of Ambient
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -196,11 +201,13 @@ pub(crate) struct SandboxdArgs {
     pub(crate) network: SandboxNetwork,
 }
 
-/// How sandboxes are kept apart.
+/// What sandboxes are made of.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum SandboxDriver {
     /// Namespaces, control groups and overlays of this machine
     Namespace,
+    /// Containers of the Docker engine on this machine
+    Docker,
 }
 
 /// The network of sandboxes.
@@ -226,4 +233,10 @@ pub(crate) enum SandboxStage {
     },
     /// Is process 1 of the sandbox
     Init,
+    /// Is process 1 of a container
+    Contained {
+        /// The folder where it meets the host
+        #[arg(long, value_name = "DIR")]
+        door: PathBuf,
+    },
 }

@@ -189,6 +189,14 @@ sandboxes() {
     counted as_root env E2B_PYTHON="$python" E2B_CONTRACT="$contract" tests/e2b_sdk/run.sh "$binary" "$test_cache/sandboxd"
 }
 
+# Sandboxes that are containers: the cases in which drivers could differ, and those of containers alone.
+sandboxes_of_containers() {
+    local python
+    python=$(python_with "e2b-$e2b_sdk" "e2b==$e2b_sdk" pytest==9.2.0 pytest-timeout==2.4.0)
+    counted as_root env E2B_PYTHON="$python" SANDBOXD_DRIVER=docker DOCKER_HOST="unix://$AMBIENT_TEST_DOCKER" \
+        tests/e2b_sdk/run.sh "$binary" "$test_cache/sandboxd" tests/e2b_sdk/test_{lifecycle,commands,files,isolation,templates,containers}.py
+}
+
 # Whole sessions on that host, with its data folder: so the template is built anew only in what has changed.
 sandbox_sessions() {
     local python bucket
@@ -273,6 +281,7 @@ if [ "$step_status" = 0 ]; then
     maybe "the seed's scripts and the documents' commands" documents
     maybe "quickstart, twice" quickstart
     maybe "E2B SDK $e2b_sdk on sandboxd" sandboxes
+    maybe "E2B SDK $e2b_sdk on sandboxd's containers" on_docker sandboxes_of_containers
     maybe "sessions on sandboxd" sandbox_sessions
     maybe "the install script" install_script
     maybe "pulling from a registry" on_docker pulling

@@ -3,7 +3,8 @@
 #   tests/e2b_sdk/run.sh BINARY DATA_FOLDER [PYTEST_WORD…]
 # DATA_FOLDER may stay between runs: the root of the template `base` in it costs a minute of debootstrap once. Sandboxes do not outlive
 # a run, and templates of earlier runs have names that no case asks for. Needs root. E2B_PYTHON names a Python that has e2b and pytest,
-# E2B_CONTRACT the program that tells the client's stories: `cargo build --workspace --example contract`.
+# E2B_CONTRACT the program that tells the client's stories: `cargo build --workspace --example contract`. SANDBOXD_DRIVER names what sandboxes are
+# made of; `docker` takes the engine of DOCKER_HOST, a socket.
 # Ends with `N passed, N failed`.
 set -euo pipefail
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)

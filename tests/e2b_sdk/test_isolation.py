@@ -1,6 +1,9 @@
 """What a sandbox cannot see, and cannot do, though it is root in there."""
 
+import socket
+
 import pytest
+from conftest import until
 from e2b import CommandExitException
 
 
@@ -58,6 +61,20 @@ def test_loopback_is_its_own(shared):
     port = urllib.parse.urlsplit(os.environ["E2B_API_URL"]).port
     with pytest.raises(CommandExitException):
         shared.commands.run(f"curl --max-time 5 -s http://127.0.0.1:{port}/health")
+
+
+def test_neither_the_host_nor_other_sandboxes_are_reached(make):
+    one, two = make(), make()
+    one.commands.run("python3 -m http.server 8300 --directory /etc", background=True)
+    addresses = one.commands.run("hostname -I").stdout.split()
+    until(lambda: "debian" in as_root(one, "curl -s http://127.0.0.1:8300/os-release").lower())
+    # A service of the host on all its addresses, and where a sandbox that has a way out would find it.
+    with socket.create_server(("0.0.0.0", 0)) as service:
+        port = service.getsockname()[1]
+        gateways = two.commands.run("ip route show default | cut -d ' ' -f 3").stdout.split()
+        for address in [*(f"{address}:8300" for address in addresses), *(f"{gateway}:{port}" for gateway in gateways), "169.254.169.254:80"]:
+            host, at = address.split(":")
+            assert as_root(two, f"timeout 2 bash -c '</dev/tcp/{host}/{at}'").startswith("exit"), address
 
 
 def test_sudo_and_the_usual_work_go_on(shared):

@@ -103,3 +103,37 @@ fn health_of_nobody_names_the_address_and_the_remedy() {
     assert_eq!(document["error"]["exit_code"], 3);
     assert!(output.stderr.is_empty());
 }
+
+#[test]
+fn sandboxes_of_containers_need_an_engine_of_this_machine() {
+    let home = tempfile::tempdir().unwrap();
+    let words = ["sandboxd", "--listen", "127.0.0.1:0", "--key", "e2b_0123456789abcdef0123456789abcdef01234567"];
+    let started = |more: &[&str]| {
+        let output = ambientctl(home.path()).args(words).args(more).output().unwrap();
+        told(home.path(), &output)
+    };
+    insta::assert_snapshot!(started(&["--driver", "docker", "--docker", "unix:///no/such/docker.sock"]), @r"
+    exit: 3
+    --- stdout
+    --- stderr
+    error: docker is missing: there is nothing at `unix:///no/such/docker.sock`
+
+    hint: install Docker (https://docs.docker.com/engine/install), or name an engine elsewhere with `--docker URL` or `DOCKER_HOST`
+    ");
+    insta::assert_snapshot!(started(&["--driver", "docker", "--docker", "tcp://elsewhere.example:2375"]), @r"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: the docker engine is `tcp://elsewhere.example:2375` (from `--docker`), and sandboxes are made by an engine on this machine alone
+
+    hint: name a socket: `--docker unix:///var/run/docker.sock`
+    ");
+    insta::assert_snapshot!(started(&["--docker", "unix:///var/run/docker.sock"]), @r"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `--docker` says where `--driver docker` finds its engine, and sandboxes are to be namespaces
+
+    hint: add `--driver docker`, or leave `--docker` away
+    ");
+}

@@ -8,12 +8,12 @@ unset E2B_DEBUG E2B_DOMAIN E2B_ACCESS_TOKEN || true
 host=
 host_log=$(mktemp "${TMPDIR:-/tmp}/sandboxd.XXXXXX")
 
-# start_host BINARY DATA_FOLDER [WORD…]   starts it and says where it is, as E2B's SDKs read it.
+# start_host BINARY DATA_FOLDER [WORD…]   starts it and says where it is, as E2B's SDKs read it. SANDBOXD_DRIVER names what sandboxes are made of.
 start_host() {
-    local binary=$1 data=$2 url
+    local binary=$1 data=$2 driver=${SANDBOXD_DRIVER:-namespace} url
     shift 2
     : >"$host_log.out"
-    "$binary" sandboxd --listen 127.0.0.1:0 --key "$E2B_API_KEY" --key "$E2B_API_KEY_2" --data-dir "$data" "$@" \
+    "$binary" sandboxd --listen 127.0.0.1:0 --key "$E2B_API_KEY" --key "$E2B_API_KEY_2" --data-dir "$data" --driver "$driver" "$@" \
         >"$host_log.out" 2>"$host_log" &
     host=$!
     host_data=$data

@@ -15,3 +15,5 @@ pub mod template;
 pub mod uninstall;
 pub mod verify;
 pub mod version;
+
+pub use place::docker_failure;

@@ -132,7 +132,7 @@ pub(super) fn tell_tightened(tightened: &[Tightened], printer: Printer) {
 }
 
 /// A failure of Docker or of the stack, with what mends it.
-pub(super) fn docker_failure(error: DockerError) -> Failure {
+pub fn docker_failure(error: DockerError) -> Failure {
     let (exit, hint) = match &error {
         DockerError::Missing(_) => (
             Exit::Unreachable,

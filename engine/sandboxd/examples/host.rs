@@ -22,11 +22,13 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     }
 }
 
-/// `enter [--own-network] [--control-group FILE]…`, or `init`.
+/// `enter [--own-network] [--control-group FILE]…`, `init`, or `contained --door FOLDER`.
 fn stage(words: &[String]) -> Result<Stage, Box<dyn Error>> {
     let mut words = words.iter();
-    if words.next().is_some_and(|word| word == "init") {
-        return Ok(Stage::Init);
+    match words.next().map(String::as_str) {
+        Some("init") => return Ok(Stage::Init),
+        Some("contained") => return Ok(Stage::Contained { door: words.nth(1).ok_or("a folder is missing")?.into() }),
+        _ => {}
     }
     let (mut own_network, mut control_groups) = (false, Vec::new());
     while let Some(word) = words.next() {

@@ -7,8 +7,8 @@ use camino::Utf8PathBuf;
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 
+use crate::driver::{Driver, NetworkMode};
 use crate::names::hex;
-use crate::namespace::NetworkMode;
 
 /// Settings of a host.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub struct Config {
     pub max_sandboxes: usize,
     /// The network of sandboxes.
     pub network: NetworkMode,
+    /// What sandboxes are made of.
+    pub driver: Driver,
     /// The program that calls [`agent::main`](crate::agent::main) for the word [`AGENT_WORD`](crate::agent::AGENT_WORD). Usually this one.
     pub agent_program: PathBuf,
 }
@@ -36,6 +38,7 @@ impl Config {
             data_folder,
             max_sandboxes: 100,
             network: NetworkMode::default(),
+            driver: Driver::default(),
             agent_program: PathBuf::from("/proc/self/exe"),
         }
     }

@@ -4,12 +4,15 @@
 //! lock                  held by the host that uses the folder
 //! templates.json        templates, their tags and builds
 //! l/NAME                layers: base roots, images, steps of builds
+//! docker/               the same two of the Docker driver; a layer in there is the sign of an image
 //! t/NAME                layers that are being made
 //! f/TEAM/HASH           archives of COPY steps
 //! s/ID/{u,w,r}          a sandbox: what it wrote, the overlay's own, where its root is mounted
+//! s/ID/door             a container: where host and agent meet
 //! run/ID                a sandbox's socket
 //! ```
 //!
+//! Layers of one driver are nothing to the other, and so neither are templates; base roots and archives are.
 //! Names are short because the kernel takes one page of them when it mounts the layers of a root.
 
 use std::io;
@@ -18,10 +21,14 @@ use std::os::fd::{AsFd as _, AsRawFd as _};
 use camino::{Utf8Path, Utf8PathBuf};
 use nix::fcntl::{Flock, FlockArg};
 
+use crate::driver::Driver;
+
 /// The data folder, locked for this host.
 #[derive(Debug)]
 pub(crate) struct Folders {
     root: Utf8PathBuf,
+    /// Where templates and layers are.
+    kept: Utf8PathBuf,
     run: std::fs::File,
     _lock: Flock<std::fs::File>,
 }
@@ -41,11 +48,16 @@ pub(crate) enum FolderFailure {
 
 impl Folders {
     /// Makes what is missing and takes the lock.
-    pub(crate) fn open(root: &Utf8Path) -> Result<Self, FolderFailure> {
+    pub(crate) fn open(root: &Utf8Path, driver: &Driver) -> Result<Self, FolderFailure> {
         let failed = |source| FolderFailure::Io { folder: root.to_owned(), source };
-        for name in ["", "l", "t", "f", "s", "run"] {
-            std::fs::create_dir_all(root.join(name)).map_err(failed)?;
+        let kept = match driver {
+            Driver::Namespace => "",
+            Driver::Docker { .. } => "docker",
+        };
+        for folder in ["", "l", "t", "f", "s", "run"].map(|name| root.join(name)) {
+            std::fs::create_dir_all(folder).map_err(failed)?;
         }
+        std::fs::create_dir_all(root.join(kept).join("l")).map_err(failed)?;
         // Roots of sandboxes are in here, with programs that run as root: nobody else is to reach them.
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         std::fs::set_permissions(root, private).map_err(failed)?;
@@ -56,7 +68,7 @@ impl Folders {
             other => failed(other.into()),
         })?;
         let run = std::fs::File::open(root.join("run")).map_err(failed)?;
-        Ok(Self { root, run, _lock: lock })
+        Ok(Self { kept: root.join(kept), root, run, _lock: lock })
     }
 
     pub(crate) fn root(&self) -> &Utf8Path {
@@ -64,15 +76,16 @@ impl Folders {
     }
 
     pub(crate) fn templates(&self) -> Utf8PathBuf {
-        self.root.join("templates.json")
+        self.kept.join("templates.json")
     }
 
     pub(crate) fn layers(&self) -> Utf8PathBuf {
-        self.root.join("l")
+        self.kept.join("l")
     }
 
-    pub(crate) fn layer(&self, name: &str) -> Utf8PathBuf {
-        self.root.join("l").join(name)
+    /// Where base roots are, whatever the driver.
+    pub(crate) fn roots(&self) -> Utf8PathBuf {
+        self.root.join("l")
     }
 
     pub(crate) fn unfinished(&self) -> Utf8PathBuf {
@@ -85,6 +98,19 @@ impl Folders {
 
     pub(crate) fn sandboxes(&self) -> Utf8PathBuf {
         self.root.join("s")
+    }
+
+    /// Removes what sandboxes and unfinished layers of an earlier host left. Mounts of a sandbox that is just ending are not seen from here,
+    /// so there is nothing but files.
+    pub(crate) fn clear(&self) -> io::Result<()> {
+        for folder in [self.sandboxes(), self.unfinished()] {
+            for entry in std::fs::read_dir(folder)? {
+                let entry = entry?;
+                let is_folder = entry.file_type()?.is_dir();
+                if is_folder { std::fs::remove_dir_all(entry.path())? } else { std::fs::remove_file(entry.path())? }
+            }
+        }
+        Ok(())
     }
 
     /// The socket of a sandbox, by a path that is short enough for an address however deep the data folder is.

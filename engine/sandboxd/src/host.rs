@@ -13,9 +13,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::{Config, KEY_PREFIX, Teams};
+use crate::containers::Containers;
 use crate::control::Repeats;
+use crate::driver::{Driver, Launcher};
 use crate::folders::{FolderFailure, Folders};
-use crate::namespace::{ControlGroups, Launcher, Network};
+use crate::namespace::{self, ControlGroups, Network};
 use crate::sandboxes::Registry;
 use crate::serve::{Shared, routes};
 use crate::templates::{Archives, BaseFailure, Builder, Catalogue, Image, Layers, is_root, make_base};
@@ -50,6 +52,9 @@ pub enum StartError {
     /// What an earlier host left cannot be removed.
     #[error("cannot clean up after an earlier host")]
     CleanUp(#[source] io::Error),
+    /// There is no Docker engine to make containers.
+    #[error("cannot use the Docker engine")]
+    Docker(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// There is no root for sandboxes.
     #[error("cannot make the root of the template `base`")]
     Base(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -97,33 +102,24 @@ impl Host {
             return Err(StartError::NotRoot);
         }
         check_keys(&config)?;
-        let folders = Arc::new(Folders::open(&config.data_folder)?);
+        let folders = Arc::new(Folders::open(&config.data_folder, &config.driver)?);
         let listener = TcpListener::bind(config.listen).await;
         let listener = listener.map_err(|source| StartError::Listen { address: config.listen, source })?;
         let address = listener.local_addr().map_err(|source| StartError::Listen { address: config.listen, source })?;
 
         let tasks = TaskTracker::new();
-        let launcher = Arc::new(Launcher {
-            groups: ControlGroups::find(folders.root()),
-            network: Network::set_up(config.network).await,
-            folders: Arc::clone(&folders),
-            program: config.agent_program.clone(),
-            tasks: tasks.clone(),
-        });
-        if !launcher.groups.limits_memory() {
-            tracing::warn!("no control group limits memory here: each process of a sandbox is limited by itself");
-        }
-        if !launcher.groups.freezes() {
-            tracing::warn!("no control group freezes here: pausing stops the processes of a sandbox one by one");
-        }
+        let launcher = Arc::new(launcher(&config, &folders, &tasks).await?);
         launcher.clean_up().await.map_err(StartError::CleanUp)?;
-        let layers = Layers::new(Arc::clone(&folders));
-        let base = Image::of_layer(make_base(&layers).await?);
+        let (roots, layers) = (Layers::of_roots(&folders), Layers::of_templates(&folders));
+        let base = make_base(&roots).await?;
+        launcher.take_base(&roots, &layers, &base).await?;
+        let base = Image::of_layer(base);
         let file = folders.templates();
         let catalogue = Catalogue::open(file.clone(), base).map_err(|source| StartError::Templates { file, source })?;
         let catalogue = Arc::new(catalogue);
         let used: HashSet<String> = catalogue.layers().into_iter().collect();
         layers.sweep(&used, is_root).map_err(StartError::CleanUp)?;
+        launcher.reconcile(&layers).await.map_err(StartError::CleanUp)?;
 
         let registry = Registry::new(Arc::clone(&launcher), config.max_sandboxes);
         let archives = Arc::new(Archives::new(folders));
@@ -181,14 +177,36 @@ impl Host {
         }
         // One that was just being made.
         self.registry.kill_all().await;
-        self.launcher.network.tear_down().await;
-        self.launcher.groups.remove();
+        self.launcher.tear_down().await;
     }
 }
 
 impl Drop for Host {
     fn drop(&mut self) {
         self.stop.cancel();
+    }
+}
+
+async fn launcher(config: &Config, folders: &Arc<Folders>, tasks: &TaskTracker) -> Result<Launcher, StartError> {
+    let folders = Arc::clone(folders);
+    let tasks = tasks.clone();
+    match &config.driver {
+        Driver::Namespace => {
+            let groups = ControlGroups::find(folders.root());
+            if !groups.limits_memory() {
+                tracing::warn!("no control group limits memory here: each process of a sandbox is limited by itself");
+            }
+            if !groups.freezes() {
+                tracing::warn!("no control group freezes here: pausing stops the processes of a sandbox one by one");
+            }
+            let network = Network::set_up(config.network).await;
+            let program = config.agent_program.clone();
+            Ok(Launcher::Namespaces(namespace::Launcher { folders, groups, network, program, tasks }))
+        }
+        Driver::Docker { socket } => {
+            let opened = Containers::open(socket, config.network, folders, &config.agent_program, tasks).await;
+            Ok(Launcher::Containers(Arc::new(opened.map_err(|failure| StartError::Docker(Box::new(failure)))?)))
+        }
     }
 }
 

@@ -31,6 +31,13 @@ pub(crate) struct BootSpec {
     pub(crate) own_network: bool,
     /// Most bytes that one process may take, where no control group says so.
     pub(crate) data_limit_bytes: Option<u64>,
+    /// What it serves with.
+    pub(crate) agent: AgentSpec,
+}
+
+/// What an agent serves with, however its sandbox came about. Holds the variables of the sandbox, so it has no `Debug`.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct AgentSpec {
     /// Variables of every command.
     pub(crate) variables: BTreeMap<String, String>,
     /// The user of calls that name none.

@@ -32,7 +32,7 @@ pub(super) fn run() -> Result<ExitCode, StartFailure> {
     umask(Mode::from_bits_truncate(0o022));
     // So that no command is in a session with this process.
     let _is_leader_already = nix::unistd::setsid();
-    privileges::give_up(&spec)?;
+    privileges::give_up(spec.data_limit_bytes)?;
 
     // One thread: a sandbox that idles is to cost next to nothing.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -40,7 +40,7 @@ pub(super) fn run() -> Result<ExitCode, StartFailure> {
         .build()
         .attempting("start the runtime of the agent")?;
     runtime.block_on(async {
-        let served = serve::start(listener, spec)?;
+        let served = serve::start(listener, spec.agent)?;
         boot::report(&Report::Ready { pid });
         enter::close_sockets().attempting("let go of the host's sockets")?;
         host_is_gone(control).await.attempting("watch the host")?;
@@ -58,7 +58,7 @@ fn read_spec(control: &UnixStream) -> io::Result<BootSpec> {
 }
 
 /// Waits for the end of the socket: the host stopped, or died.
-async fn host_is_gone(control: UnixStream) -> io::Result<()> {
+pub(super) async fn host_is_gone(control: UnixStream) -> io::Result<()> {
     control.set_nonblocking(true)?;
     let control = tokio::net::UnixStream::from_std(control)?;
     let mut byte = [0; 1];

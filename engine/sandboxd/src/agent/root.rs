@@ -102,6 +102,11 @@ fn own_files(spec: &BootSpec) -> io::Result<()> {
     replace("/etc/hostname", &format!("{}\n", spec.hostname))?;
     replace("/etc/hosts", &format!("{LOOPBACK_NAMES}127.0.1.1 {}\n", spec.hostname))?;
     replace("/etc/resolv.conf", &spec.resolv_conf)?;
+    make_tmp()
+}
+
+/// A folder for everybody's files: a root that was an image of a registry may have none.
+pub(super) fn make_tmp() -> io::Result<()> {
     let _may_be_there = fs::create_dir("/tmp");
     fs::set_permissions("/tmp", fs::Permissions::from_mode(0o1777))
 }

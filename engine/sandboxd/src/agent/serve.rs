@@ -12,10 +12,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::failure::{Attempting as _, StartFailure};
 use super::state::{Agent, Shared};
-use super::{BootSpec, files, filesystem, ports, process, rpc, upload, watch};
+use super::{AgentSpec, files, filesystem, ports, process, rpc, upload, watch};
 
 /// Serves until the handle is dropped.
-pub(super) fn start(listener: UnixListener, spec: BootSpec) -> Result<AbortOnDropHandle<()>, StartFailure> {
+pub(super) fn start(listener: UnixListener, spec: AgentSpec) -> Result<AbortOnDropHandle<()>, StartFailure> {
     listener.set_nonblocking(true).attempting("serve the host's socket")?;
     let listener = tokio::net::UnixListener::from_std(listener).attempting("serve the host's socket")?;
     let agent = Agent::new(spec).attempting("watch for the ends of processes")?;

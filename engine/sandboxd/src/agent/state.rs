@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
 
-use super::BootSpec;
+use super::AgentSpec;
 use super::process::Processes;
 use super::watch::Watchers;
 
@@ -25,7 +25,7 @@ pub(super) struct Agent {
 
 impl Agent {
     /// Must be called within the runtime.
-    pub(super) fn new(spec: BootSpec) -> io::Result<Shared> {
+    pub(super) fn new(spec: AgentSpec) -> io::Result<Shared> {
         let tasks = TaskTracker::new();
         Ok(Arc::new(Self {
             variables: spec.variables,

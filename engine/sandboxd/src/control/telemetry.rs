@@ -23,7 +23,7 @@ pub(super) async fn metrics(
 ) -> Result<Answer<Vec<SandboxMetric>>, Failure> {
     let (start, end) = (parameters.parse::<i64>("start")?, parameters.parse::<i64>("end")?);
     if sandbox.samples().is_empty() {
-        app.registry.sample(&sandbox);
+        app.registry.sample(&sandbox).await;
     }
     let samples = sandbox.samples().into_iter().filter(|sample| {
         start.is_none_or(|start| sample.timestamp_unix >= start) && end.is_none_or(|end| sample.timestamp_unix <= end)

@@ -10,7 +10,7 @@ use axum::response::IntoResponse as _;
 use serde::Serialize;
 
 use super::{cut, not_found, rights};
-use crate::namespace::DialFailure;
+use crate::driver::DialFailure;
 use crate::sandboxes::{Alive, Sandbox};
 use crate::serve::{App, error};
 
@@ -29,7 +29,7 @@ pub(super) async fn serve(app: &App, sandbox: &Sandbox, alive: &Alive, request: 
         return refusal.answer();
     }
     if path == "/metrics" {
-        return metrics(app, sandbox);
+        return metrics(app, sandbox).await;
     }
     if !ROUTES.contains(&path) && !SERVICES.iter().any(|service| path.starts_with(service)) {
         return error(StatusCode::NOT_FOUND, format!("the agent has no `{path}`"));
@@ -112,11 +112,11 @@ struct Metrics {
     disk_total: u64,
 }
 
-fn metrics(app: &App, sandbox: &Sandbox) -> Response<Body> {
+async fn metrics(app: &App, sandbox: &Sandbox) -> Response<Body> {
     if sandbox.samples().is_empty()
         && let Some(sandbox) = app.registry.find(&sandbox.id)
     {
-        app.registry.sample(&sandbox);
+        app.registry.sample(&sandbox).await;
     }
     let Some(sample) = sandbox.samples().pop() else {
         return error(StatusCode::SERVICE_UNAVAILABLE, "nothing has been measured yet");

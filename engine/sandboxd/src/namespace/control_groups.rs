@@ -11,36 +11,13 @@ use std::time::Duration;
 use camino::Utf8Path;
 use sha2::{Digest as _, Sha256};
 
-/// Most processes and threads of one sandbox.
-const PROCESSES: u32 = 4096;
+use crate::driver::{Limits, PROCESSES, Usage};
 
 /// The scheduler's period in microseconds, of which a group gets its share.
 const PERIOD: u64 = 100_000;
 
 /// How often a group that is to go or to freeze is looked at.
 const PATIENCE: Duration = Duration::from_millis(2);
-
-/// What a sandbox may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
-    pub(crate) cpu_count: u32,
-    pub(crate) memory_mb: u64,
-}
-
-impl Limits {
-    pub(crate) fn memory_bytes(self) -> u64 {
-        self.memory_mb << 20
-    }
-}
-
-/// What a sandbox took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
-    /// Since its start.
-    pub(crate) cpu: Duration,
-    pub(crate) memory_bytes: u64,
-    pub(crate) cache_bytes: u64,
-}
 
 /// The folders that groups are made in.
 #[derive(Debug, Default)]

@@ -3,7 +3,6 @@
 //! A [`Machine`] is the first stage of the agent (a child of this process) and process 1 below it. Both follow the host into its end: the
 //! socket between host and process 1 closes, whatever the host died of. So nothing has to be mounted or unmounted out here.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -21,59 +20,18 @@ use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr};
 use tokio_util::task::TaskTracker;
 
-use super::control_groups::{ControlGroups, Group, Limits, Usage};
-use super::dial::Dial;
-use super::network::{Lease, Network, NetworkFailure};
+use super::control_groups::{ControlGroups, Group};
+use super::network::{Lease, Network};
 use super::stop;
 use crate::agent::{AGENT_WORD, BootSpec, Report};
+use crate::driver::{Dial, HOSTNAME, Launch, LaunchFailure, START, Usage};
 use crate::folders::Folders;
-
-/// How long a sandbox may take to start. A machine under load takes seconds; more means that it hangs.
-const START: Duration = Duration::from_secs(30);
 
 /// How long the processes of a sandbox may take to be gone once they were killed.
 const END: Duration = Duration::from_secs(10);
 
 /// How often a process that was killed is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-
-/// What the host says in a sandbox's list of processes and in its errors.
-const HOSTNAME: &str = "e2b.local";
-
-/// What a sandbox is started from.
-pub(crate) struct Launch {
-    /// The name of its folder, socket and control groups.
-    pub(crate) id: String,
-    /// Layers of its root, the topmost first.
-    pub(crate) layers: Vec<String>,
-    pub(crate) limits: Limits,
-    pub(crate) variables: BTreeMap<String, String>,
-    pub(crate) default_user: String,
-    pub(crate) default_workdir: Option<String>,
-    /// Whether it gets a way out, where there is one.
-    pub(crate) internet: bool,
-}
-
-/// Why a sandbox did not start.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum LaunchFailure {
-    #[error("cannot make the folders of the sandbox")]
-    Folders(#[source] io::Error),
-    #[error("cannot make the control groups of the sandbox")]
-    Groups(#[source] io::Error),
-    #[error("cannot start the agent")]
-    Start(#[source] io::Error),
-    #[error("cannot connect the network of the sandbox")]
-    Network(#[source] NetworkFailure),
-    #[error("the agent does not answer")]
-    Silent(#[source] io::Error),
-    #[error("the agent ended: {0}")]
-    Ended(String),
-    #[error("the sandbox did not start: {0}")]
-    Refused(String),
-    #[error("the sandbox did not start within {START:?}")]
-    TooLate,
-}
 
 /// Starts sandboxes.
 #[derive(Debug)]
@@ -94,7 +52,7 @@ impl Launcher {
         match started.unwrap_or(Err(LaunchFailure::TooLate)) {
             Ok(Running { child, control, lease, member }) => Ok(Machine {
                 id: launch.id.clone(),
-                dial: Dial::new(Arc::clone(&self.folders), launch.id, self.tasks.clone()),
+                dial: Dial::to_own_socket(Arc::clone(&self.folders), launch.id, self.tasks.clone()),
                 folders: Arc::clone(&self.folders),
                 group,
                 member,
@@ -186,16 +144,12 @@ impl Launcher {
             resolv_conf: self.network.resolv_conf(),
             own_network: self.network.is_own(),
             data_limit_bytes: (!self.groups.limits_memory()).then(|| launch.limits.memory_bytes()),
-            variables: launch.variables.clone(),
-            default_user: launch.default_user.clone(),
-            default_workdir: launch.default_workdir.clone(),
+            agent: launch.agent(),
         };
         let mut line = serde_json::to_vec(&spec).expect("a specification is plain JSON");
         line.push(b'\n');
         writer.write_all(&line).await.map_err(LaunchFailure::Silent)?;
-        let connected = async {
-            if launch.internet { self.network.connect(pid).await.map_err(LaunchFailure::Network) } else { Ok(None) }
-        };
+        let connected = async { if launch.internet { Ok(self.network.connect(pid).await?) } else { Ok(None) } };
         let (lease, ready) = tokio::try_join!(connected, report(&mut lines))?;
         match ready {
             Report::Ready { pid: member } => Ok((lease, member)),
@@ -215,20 +169,9 @@ impl Launcher {
             end_left_over(&folder.path()).await;
         }
         self.groups.clear();
-        for folder in [self.folders.sandboxes(), self.folders.unfinished()] {
-            tokio::task::spawn_blocking(move || empty(&folder)).await.map_err(io::Error::other)??;
-        }
-        Ok(())
+        let folders = Arc::clone(&self.folders);
+        tokio::task::spawn_blocking(move || folders.clear()).await.map_err(io::Error::other)?
     }
-}
-
-/// Removes what is in a folder. Mounts of a sandbox that is just ending are not seen from here, so there is nothing but files.
-fn empty(folder: &Utf8PathBuf) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() { fs::remove_dir_all(entry.path())? } else { fs::remove_file(entry.path())? }
-    }
-    Ok(())
 }
 
 struct Running {

@@ -6,29 +6,19 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nix::fcntl::{Flock, FlockArg};
-use tokio::io::AsyncWriteExt as _;
+
+use crate::driver::firewall::{self, Hook, LINK_LOCAL, ToolFailure};
+use crate::driver::{NetworkFailure, NetworkMode, tell_closed};
 
 /// Hosts on one machine that can have a block of addresses each.
 const BLOCKS: u8 = 16;
 
 /// Sandboxes that one block has room for: four addresses each.
 const SLOTS: u16 = 1024;
-
-/// Which network sandboxes get.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NetworkMode {
-    /// One of their own each, with a way out where this machine can give one.
-    #[default]
-    Private,
-    /// The host's: ports of sandboxes and of the host are the same.
-    Host,
-}
 
 /// How sandboxes are connected.
 #[derive(Debug)]
@@ -39,23 +29,6 @@ pub(crate) enum Network {
     Closed,
     /// They have networks of their own, and a way out.
     Translated(Arc<Block>),
-}
-
-/// Why there is no way out.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NetworkFailure {
-    #[error("cannot start `{program}`")]
-    Start {
-        program: &'static str,
-        #[source]
-        source: io::Error,
-    },
-    #[error("`{program}` refused: {said}")]
-    Refused { program: &'static str, said: String },
-    #[error("no free block of addresses in 10.233.0.0/16 ({BLOCKS} hosts on this machine have one)")]
-    NoBlock,
-    #[error("no free addresses: {SLOTS} sandboxes have them")]
-    NoSlot,
 }
 
 /// A block of addresses and the rules for it.
@@ -87,10 +60,7 @@ impl Network {
             NetworkMode::Private => match Block::take().await {
                 Ok(block) => Self::Translated(Arc::new(block)),
                 Err(error) => {
-                    tracing::warn!(
-                        error = crate::with_causes(&error),
-                        "sandboxes have no way out to other machines; they get one where `ip` and `iptables` work"
-                    );
+                    tell_closed(&error);
                     Self::Closed
                 }
             },
@@ -141,7 +111,7 @@ fn reachable(text: &str) -> Option<String> {
 impl Block {
     async fn take() -> Result<Self, NetworkFailure> {
         let (number, lock) =
-            (0..BLOCKS).find_map(|number| Some((number, lock(number)?))).ok_or(NetworkFailure::NoBlock)?;
+            (0..BLOCKS).find_map(|number| Some((number, lock(number)?))).ok_or(NetworkFailure::NoBlock(BLOCKS))?;
         let block = Self { number, slots: Mutex::default(), _lock: lock };
         // What a host that died left behind.
         block.remove_rules().await;
@@ -161,40 +131,31 @@ impl Block {
     async fn make_rules(&self) -> Result<(), NetworkFailure> {
         if fs::read_to_string("/proc/sys/net/ipv4/ip_forward").is_ok_and(|on| on.trim() == "0") {
             fs::write("/proc/sys/net/ipv4/ip_forward", "1")
-                .map_err(|source| NetworkFailure::Start { program: "/proc/sys/net/ipv4/ip_forward", source })?;
+                .map_err(|source| ToolFailure::Start { program: "/proc/sys/net/ipv4/ip_forward", source })?;
         }
         let (chain, pool) = (self.chain(), self.pool());
+        let name_servers = firewall::only_name_servers(&format!("{chain}-IN"), &format!("-s {pool}"));
         let rules = format!(
             "*nat\n:{chain} - [0:0]\n\
              -A {chain} -s {pool} ! -d {pool} -j MASQUERADE\n\
              -I POSTROUTING -j {chain}\nCOMMIT\n\
              *filter\n:{chain} - [0:0]\n:{chain}-IN - [0:0]\n\
              -A {chain} -s {pool} -d {pool} -j DROP\n\
-             -A {chain} -s {pool} -d 169.254.0.0/16 -j DROP\n\
+             -A {chain} -s {pool} -d {LINK_LOCAL} -j DROP\n\
              -A {chain} -s {pool} -j ACCEPT\n\
              -A {chain} -d {pool} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n\
              -A {chain} -d {pool} -j DROP\n\
-             -A {chain}-IN -s {pool} -p udp --dport 53 -j ACCEPT\n\
-             -A {chain}-IN -s {pool} -p tcp --dport 53 -j ACCEPT\n\
-             -A {chain}-IN -s {pool} -j DROP\n\
+             {name_servers}\
              -I FORWARD -j {chain}\n-I INPUT -j {chain}-IN\nCOMMIT\n"
         );
-        run("iptables-restore", &["--noflush", "--wait"], &rules).await
+        Ok(firewall::add(&rules).await?)
     }
 
     async fn remove_rules(&self) {
         let chain = self.chain();
         let inner = format!("{chain}-IN");
-        for (table, from, chain) in
-            [("nat", "POSTROUTING", &chain), ("filter", "FORWARD", &chain), ("filter", "INPUT", &inner)]
-        {
-            for words in [["-D", from, "-j", chain].as_slice(), &["-F", chain], &["-X", chain]] {
-                let words = [["--wait", "-t", table].as_slice(), words].concat();
-                if run("iptables", &words, "").await.is_err() {
-                    break; // It is not there.
-                }
-            }
-        }
+        let hooks = [("nat", "POSTROUTING", &chain), ("filter", "FORWARD", &chain), ("filter", "INPUT", &inner)];
+        firewall::remove(&hooks.map(|(table, from, chain)| Hook { table, from, chain })).await;
     }
 
     fn slots(&self) -> std::sync::MutexGuard<'_, Slots> {
@@ -217,17 +178,17 @@ impl Block {
     }
 
     async fn connect(block: &Arc<Self>, process: i32) -> Result<Lease, NetworkFailure> {
-        let slot = block.slot().ok_or(NetworkFailure::NoSlot)?;
+        let slot = block.slot().ok_or(NetworkFailure::NoSlot(SLOTS))?;
         let lease = Lease { block: Arc::clone(block), slot };
         let name = format!("asb{}-{slot}", block.number);
         let (outside, inside) = (block.address(slot, 1), block.address(slot, 2));
         let here = format!(
             "link add {name} type veth peer name eth0 netns {process}\naddr add {outside}/30 dev {name}\nlink set {name} up\n"
         );
-        run("ip", &["-batch", "-"], &here).await?;
+        firewall::run("ip", &["-batch", "-"], &here).await?;
         let there = format!("addr add {inside}/30 dev eth0\nlink set eth0 up\nroute add default via {outside}\n");
         let network = format!("--net=/proc/{process}/ns/net");
-        run("nsenter", &[&network, "ip", "-batch", "-"], &there).await?;
+        firewall::run("nsenter", &[&network, "ip", "-batch", "-"], &there).await?;
         Ok(lease)
     }
 }
@@ -242,23 +203,6 @@ impl Drop for Lease {
 fn lock(number: u8) -> Option<Flock<fs::File>> {
     let file = fs::File::create(format!("/run/ambient-sandboxd-{number}.lock")).ok()?;
     Flock::lock(file, FlockArg::LockExclusiveNonblock).ok()
-}
-
-async fn run(program: &'static str, words: &[&str], input: &str) -> Result<(), NetworkFailure> {
-    #[expect(clippy::disallowed_methods, reason = "the system's own tools for interfaces and rules")]
-    let mut command = tokio::process::Command::new(program);
-    let failed = |source| NetworkFailure::Start { program, source };
-    command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
-    let mut child = command.spawn().map_err(failed)?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A program that ends early says why on standard error.
-        let _may_not_read = stdin.write_all(input.as_bytes()).await;
-    }
-    let ended = child.wait_with_output().await.map_err(failed)?;
-    if ended.status.success() {
-        return Ok(());
-    }
-    Err(NetworkFailure::Refused { program, said: String::from_utf8_lossy(&ended.stderr).trim().to_owned() })
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Ends sandboxes in time, and samples what they use.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use camino::Utf8Path;
@@ -59,7 +58,7 @@ impl Registry {
     pub(crate) async fn measure(self, stop: CancellationToken) {
         loop {
             for sandbox in self.all() {
-                self.sample(&sandbox);
+                self.sample(&sandbox).await;
             }
             tokio::select! {
                 () = tokio::time::sleep(EVERY) => {}
@@ -69,10 +68,10 @@ impl Registry {
     }
 
     /// Takes one sample, if it runs.
-    pub(crate) fn sample(&self, sandbox: &Arc<Sandbox>) {
+    pub(crate) async fn sample(&self, sandbox: &Sandbox) {
         if let State::Running(alive) = sandbox.state() {
-            let usage = alive.machine.usage();
-            let disk: &Utf8Path = self.launcher().folders.root();
+            let usage = alive.machine.usage().await;
+            let disk: &Utf8Path = self.launcher().folders().root();
             let mut meter = sandbox.meter.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             meter.add(usage, sandbox.image.limits(), disk);
         }

@@ -8,7 +8,7 @@ use camino::Utf8Path;
 use jiff::Timestamp;
 
 use crate::clock::now;
-use crate::namespace::{Limits, Usage};
+use crate::driver::{Limits, Usage};
 
 /// How often.
 pub(super) const EVERY: Duration = Duration::from_secs(5);

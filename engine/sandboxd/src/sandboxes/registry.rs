@@ -14,8 +14,8 @@ use super::sandbox::{Alive, Behaviour, Sandbox, State, TransitionFailure, later}
 use super::start_command;
 use crate::clock::now;
 use crate::config::Team;
+use crate::driver::{Launch, LaunchFailure, Launcher, Machine};
 use crate::names;
-use crate::namespace::{Launch, LaunchFailure, Launcher, Machine};
 use crate::templates::Image;
 
 /// How long a new sandbox waits for its start command to be ready before it is handed out all the same.
@@ -143,7 +143,7 @@ impl Registry {
         let machine = match machine {
             Ok(machine) => machine,
             Err(failure) => {
-                self.remove_files(&id);
+                self.launcher().remove_files(&id);
                 return Err(CreateFailure::Launch(failure));
             }
         };
@@ -217,20 +217,9 @@ impl Registry {
         if let Some(machine) = machine {
             machine.end().await;
         }
-        self.remove_files(&sandbox.id);
+        self.launcher().remove_files(&sandbox.id);
         tracing::info!(sandbox.id, "sandbox ended");
         true
-    }
-
-    /// In the background: a sandbox may have written a great many files.
-    fn remove_files(&self, id: &str) {
-        let folder = self.launcher().folders.sandboxes().join(id);
-        self.launcher().tasks.spawn_blocking(move || match std::fs::remove_dir_all(&folder) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                tracing::error!(%error, %folder, "files of a sandbox stay until the next start");
-            }
-            _ => {}
-        });
     }
 
     /// Freezes a sandbox, or ends its processes and keeps its files.

@@ -16,7 +16,7 @@ use super::registry::Variables;
 use crate::ENVD_VERSION;
 use crate::clock::now;
 use crate::config::Team;
-use crate::namespace::{LaunchFailure, Machine};
+use crate::driver::{LaunchFailure, Machine};
 use crate::templates::Image;
 
 /// Lines of a sandbox's log that are kept.

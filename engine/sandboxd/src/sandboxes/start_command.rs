@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::namespace::{Dial, RunFailure, ShellCommand};
+use crate::driver::{Dial, RunFailure, ShellCommand};
 use crate::templates::Image;
 
 /// By this tag the start command is found among a sandbox's processes.

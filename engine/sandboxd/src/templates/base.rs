@@ -17,7 +17,7 @@ const PACKAGES: &str = "bash,ca-certificates,curl,git,iproute2,less,passwd,procp
 
 /// Makes a plain root one for sandboxes: the user `user`, who may do everything without a password. Serves images of registries too,
 /// which may lack any of these programs.
-const PROVISION: &str = r"
+pub(crate) const PROVISION: &str = r"
 set -e
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 if ! grep -q '^user:' /etc/passwd; then
@@ -50,6 +50,8 @@ pub(crate) enum BaseFailure {
     Failed { program: &'static str, status: std::process::ExitStatus, said: String },
     #[error("cannot keep the root")]
     Keep(#[source] io::Error),
+    #[error("cannot make an image of the root")]
+    Image(#[source] crate::containers::ImageFailure),
 }
 
 /// The layer's name: the recipe decides it, so that a newer program makes a newer root.
@@ -60,7 +62,7 @@ fn name() -> String {
 
 /// Whether a layer is such a root, or of an image of a registry: these are kept though no template stands on them.
 pub(crate) fn is_root(layer: &str) -> bool {
-    layer == name() || layer.starts_with(super::docker::LAYER_PREFIX)
+    layer == name() || super::docker::was_image(layer)
 }
 
 /// The layer, which is made if it is not there. That takes a minute and needs Debian's mirror.

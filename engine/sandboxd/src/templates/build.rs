@@ -16,13 +16,13 @@ use tokio_util::io::ReaderStream;
 use super::archives::{ArchiveFailure, Archives};
 use super::base::BaseFailure;
 use super::catalogue::{BASE_ALIAS, Catalogue, TemplateFailure};
-use super::docker;
+use super::docker::is_reference;
 use super::image::Image;
 use super::layers::Layers;
 use super::steps::{ARCHIVE, Action, BadStep, Progress, evaluation, word};
 use crate::config::Team;
+use crate::driver::{Dial, DialFailure, Launch, LaunchFailure, Launcher, Machine, Output, RunFailure, ShellCommand};
 use crate::names::random_name;
-use crate::namespace::{Dial, DialFailure, Launch, LaunchFailure, Launcher, Machine, Output, RunFailure, ShellCommand};
 use crate::sandboxes::start_command;
 
 /// How long a start command has to become ready, and how often it is asked.
@@ -164,7 +164,9 @@ impl Builder {
         if BASE_IMAGES.contains(&without_tag) {
             return Ok(base());
         }
-        if let Some(layer) = docker::local_image(&self.layers, reference).await? {
+        if is_reference(reference)
+            && let Some(layer) = self.launcher.local_image(&self.layers, reference).await?
+        {
             return Ok(Image::of_layer(layer));
         }
         if STOOD_IN.contains(&without_tag) {
@@ -335,8 +337,13 @@ impl Workbench {
             default_workdir: None,
             internet: true,
         };
-        let machine = builder.launcher.start(launch).await?;
-        Ok(Self { id, machine })
+        match builder.launcher.start(launch).await {
+            Ok(machine) => Ok(Self { id, machine }),
+            Err(failure) => {
+                builder.launcher.remove_files(&id);
+                Err(failure.into())
+            }
+        }
     }
 
     fn dial(&self) -> &Dial {
@@ -346,21 +353,12 @@ impl Workbench {
     /// Makes a layer of what was written.
     async fn keep(self, builder: &Builder, name: &str) -> Result<(), BuildFailure> {
         self.machine.end().await;
-        let folder = builder.launcher.folders.sandboxes().join(&self.id);
-        let (layers, name, written) = (builder.layers.clone(), name.to_owned(), folder.join("u"));
-        let kept = tokio::task::spawn_blocking(move || {
-            layers.finish(&written, &name)?;
-            std::fs::remove_dir_all(folder)
-        });
-        kept.await.map_err(std::io::Error::other).flatten().map_err(BuildFailure::Layer)
+        builder.launcher.keep(&self.id, &builder.layers, name).await.map_err(BuildFailure::Layer)
     }
 
     async fn discard(self, builder: &Builder) {
         self.machine.end().await;
-        let folder = builder.launcher.folders.sandboxes().join(&self.id);
-        builder.launcher.tasks.spawn_blocking(move || {
-            let _is_removed_with_the_next_start = std::fs::remove_dir_all(folder);
-        });
+        builder.launcher.remove_files(&self.id);
     }
 }
 

@@ -8,21 +8,33 @@ use super::base::{BaseFailure, output, provision, run};
 use super::layers::Layers;
 use crate::names::hex;
 
-/// Names of layers that were images.
-pub(super) const LAYER_PREFIX: &str = "image-";
+/// What names of layers that were images begin with.
+const LAYER_PREFIX: &str = "image-";
+
+/// The layer of the image with this id.
+pub(crate) fn layer_of_image(id: &str) -> String {
+    format!("{LAYER_PREFIX}{}", hex(&Sha256::digest(id)[..8]))
+}
+
+/// Whether a layer was an image.
+pub(super) fn was_image(layer: &str) -> bool {
+    layer.starts_with(LAYER_PREFIX)
+}
+
+/// Whether a text can name an image. It becomes a word of a command line, or a part of a path: it must not be taken for an option or lead elsewhere.
+pub(crate) fn is_reference(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:@".contains(&byte);
+    let is_name = |part: &str| part.starts_with(|first: char| first.is_ascii_alphanumeric());
+    text.bytes().all(is_plain) && text.split('/').all(is_name)
+}
 
 /// The layer of a local image; `None` when there is no Docker, or it has no such image.
-pub(super) async fn local_image(layers: &Layers, reference: &str) -> Result<Option<String>, BaseFailure> {
-    // A reference is a word of a command line: it must not be taken for an option.
-    if reference.starts_with('-') {
-        return Ok(None);
-    }
+pub(crate) async fn local_image(layers: &Layers, reference: &str) -> Result<Option<String>, BaseFailure> {
     let Ok(id) = output("docker", &["image", "inspect", "--format", "{{.Id}}", reference]).await else {
         return Ok(None);
     };
     let id = String::from_utf8_lossy(&id).trim().to_owned();
-    let digest = Sha256::digest(&id);
-    let name = format!("{LAYER_PREFIX}{}", hex(&digest[..8]));
+    let name = layer_of_image(&id);
     if layers.has(&name) {
         return Ok(Some(name));
     }
@@ -58,4 +70,26 @@ async fn unpack(layers: &Layers, container: &str, name: &str) -> Result<(), Base
     }
     provision(&folder).await?;
     layers.finish(&folder, name).map_err(BaseFailure::Keep)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_reference, layer_of_image, was_image};
+
+    #[test]
+    fn references_are_names_and_nothing_else() {
+        for good in ["debian", "debian:bookworm-slim", "r.example:5000/a/b@sha256:0a1b", "sha256:00ff", "a_b/c.d-e"] {
+            assert!(is_reference(good), "{good}");
+        }
+        for bad in ["", "-v", "a/../b", "../a", "/a", "a//b", "a/", "a b", "a?b", "a#b", "a%2fb", "a/-b"] {
+            assert!(!is_reference(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_layer_is_known_by_the_id_of_its_image() {
+        assert_eq!(layer_of_image("sha256:1"), layer_of_image("sha256:1"));
+        assert_ne!(layer_of_image("sha256:1"), layer_of_image("sha256:2"));
+        assert!(was_image(&layer_of_image("sha256:1")));
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::namespace::Limits;
+use crate::driver::Limits;
 
 /// The user that images and builds begin with.
 pub(crate) const USUAL_USER: &str = "user";

@@ -3,32 +3,52 @@
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
-use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::folders::Folders;
 use crate::names::random_name;
 
-/// The layers of a data folder.
+/// The layers in one folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Layers {
-    folders: Arc<Folders>,
+    all: Utf8PathBuf,
+    unfinished: Utf8PathBuf,
 }
 
 impl Layers {
-    pub(crate) fn new(folders: Arc<Folders>) -> Self {
-        Self { folders }
+    /// Those that templates stand on.
+    pub(crate) fn of_templates(folders: &Folders) -> Self {
+        Self { all: folders.layers(), unfinished: folders.unfinished() }
+    }
+
+    /// Base roots, which are there for every driver.
+    pub(crate) fn of_roots(folders: &Folders) -> Self {
+        Self { all: folders.roots(), unfinished: folders.unfinished() }
+    }
+
+    /// Where a layer is, or would be.
+    pub(crate) fn folder(&self, name: &str) -> Utf8PathBuf {
+        self.all.join(name)
+    }
+
+    /// The names of all.
+    pub(crate) fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.all)? {
+            names.extend(entry?.file_name().into_string().ok());
+        }
+        Ok(names)
     }
 
     /// Whether it is there, whole.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.folders.layer(name).is_dir()
+        self.folder(name).is_dir()
     }
 
     /// An empty folder to make a layer in.
     pub(crate) fn begin(&self) -> io::Result<Utf8PathBuf> {
-        let folder = self.folders.unfinished().join(random_name(12));
+        let folder = self.unfinished.join(random_name(12));
         fs::create_dir(&folder)?;
         Ok(folder)
     }
@@ -36,20 +56,22 @@ impl Layers {
     /// Makes a folder the layer of this name, once everything in it is on the disk. One that is there already stays.
     pub(crate) fn finish(&self, folder: &Utf8Path, name: &str) -> io::Result<()> {
         nix::unistd::syncfs(File::open(folder)?)?;
-        match fs::rename(folder, self.folders.layer(name)) {
+        match fs::rename(folder, self.folder(name)) {
             Err(_there_already) if self.has(name) => fs::remove_dir_all(folder),
             other => other,
         }
     }
 
+    /// Removes one.
+    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_dir_all(self.folder(name))
+    }
+
     /// Removes those that are not in use. `is_kept` names the rest.
     pub(crate) fn sweep(&self, used: &HashSet<String>, is_kept: impl Fn(&str) -> bool) -> io::Result<()> {
-        for entry in fs::read_dir(self.folders.layers())? {
-            let entry = entry?;
-            let name = entry.file_name();
-            let is_in_use = name.to_str().is_none_or(|name| used.contains(name) || is_kept(name));
-            if !is_in_use {
-                fs::remove_dir_all(entry.path())?;
+        for name in self.names()? {
+            if !used.contains(&name) && !is_kept(&name) {
+                self.remove(&name)?;
             }
         }
         Ok(())

@@ -1,0 +1,77 @@
+//! What sandboxes reach of this machine, as rules of its firewall in chains of our own.
+//!
+//! Whatever they are made of, sandboxes with a network of their own reach neither the host (name servers on it apart) nor link-local addresses,
+//! where clouds keep their keys.
+
+use std::io;
+use std::process::Stdio;
+
+use tokio::io::AsyncWriteExt as _;
+
+/// Addresses that no sandbox reaches.
+pub(crate) const LINK_LOCAL: &str = "169.254.0.0/16";
+
+/// Why a tool of the system did not do its work.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ToolFailure {
+    #[error("cannot start `{program}`")]
+    Start {
+        program: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error("`{program}` refused: {said}")]
+    Refused { program: &'static str, said: String },
+}
+
+/// A chain of our own, and the chain that leads to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hook<'a> {
+    pub(crate) table: &'a str,
+    pub(crate) from: &'a str,
+    pub(crate) chain: &'a str,
+}
+
+/// The lines of a chain for packets to this machine: of those that match `who` (`-s 10.0.0.0/8`, `-i bridge`) only questions to name servers pass.
+pub(crate) fn only_name_servers(chain: &str, who: &str) -> String {
+    format!(
+        "-A {chain} {who} -p udp --dport 53 -j ACCEPT\n\
+         -A {chain} {who} -p tcp --dport 53 -j ACCEPT\n\
+         -A {chain} {who} -j DROP\n"
+    )
+}
+
+/// Adds rules, as `iptables-save` writes them: all or none.
+pub(crate) async fn add(rules: &str) -> Result<(), ToolFailure> {
+    run("iptables-restore", &["--noflush", "--wait"], rules).await
+}
+
+/// Takes chains away, and what leads to them. Those that are not there are no failure.
+pub(crate) async fn remove(hooks: &[Hook<'_>]) {
+    for Hook { table, from, chain } in hooks {
+        for words in [["-D", from, "-j", chain].as_slice(), &["-F", chain], &["-X", chain]] {
+            let words = [["--wait", "-t", table].as_slice(), words].concat();
+            if run("iptables", &words, "").await.is_err() {
+                break; // It is not there.
+            }
+        }
+    }
+}
+
+/// Runs a tool of the system to its end.
+pub(crate) async fn run(program: &'static str, words: &[&str], input: &str) -> Result<(), ToolFailure> {
+    #[expect(clippy::disallowed_methods, reason = "the system's own tools for interfaces and rules")]
+    let mut command = tokio::process::Command::new(program);
+    let failed = |source| ToolFailure::Start { program, source };
+    command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().map_err(failed)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A program that ends early says why on standard error.
+        let _may_not_read = stdin.write_all(input.as_bytes()).await;
+    }
+    let ended = child.wait_with_output().await.map_err(failed)?;
+    if ended.status.success() {
+        return Ok(());
+    }
+    Err(ToolFailure::Refused { program, said: String::from_utf8_lossy(&ended.stderr).trim().to_owned() })
+}

@@ -1,0 +1,173 @@
+//! Builds, from the wish to the end.
+
+use std::collections::BTreeMap;
+
+use ambient_e2b::protocol::template::{BuildProgress, BuildStatus, CreateTemplate, CreatedTemplate};
+use ambient_e2b::protocol::{LogEntry, LogLevel};
+
+use super::contents::{Build, Tag, Template};
+use super::{Catalogue, TemplateFailure};
+use crate::clock::now;
+use crate::config::Team;
+use crate::names::random_name;
+use crate::templates::image::Image;
+use crate::templates::names::{DEFAULT_TAG, parse, parse_tag};
+
+/// Lines of a build's log that are kept.
+const LOG_LINES: usize = 20_000;
+
+/// Processors that a template may ask for.
+const MOST_CPUS: u32 = 32;
+const LEAST_MEMORY_MB: u64 = 128;
+
+/// Builds of one host that wait or run at once.
+pub(super) const MOST_BUILDS: usize = 20;
+
+impl Catalogue {
+    /// `POST /v3/templates`: a new template, or a new build of one.
+    pub(crate) fn create(&self, team: &Team, wish: &CreateTemplate) -> Result<CreatedTemplate, TemplateFailure> {
+        let name = parse(&wish.name)?;
+        if let Some(named) = name.team().filter(|named| *named != team.name()) {
+            return Err(TemplateFailure::ForeignNamespace { named: named.to_owned(), own: team.name().to_owned() });
+        }
+        let mut tags = Vec::new();
+        for tag in name.tag().into_iter().chain(wish.tags.iter().map(String::as_str)) {
+            let tag = parse_tag(tag)?;
+            if !tags.contains(&tag) {
+                tags.push(tag);
+            }
+        }
+        if tags.is_empty() {
+            tags.push(DEFAULT_TAG.to_owned());
+        }
+        let (cpu_count, memory_mb) = sizes(wish)?;
+        let mut contents = self.contents();
+        let busy = |build: &&Build| matches!(build.status, BuildStatus::Waiting | BuildStatus::Building);
+        if contents.builds.values().filter(busy).count() >= MOST_BUILDS {
+            return Err(TemplateFailure::TooManyBuilds);
+        }
+        let at = now();
+        let template_id = match contents.find(team, None, name.alias()) {
+            Some(known) => known.id.clone(),
+            None => random_name(20),
+        };
+        let template = contents.templates.entry(template_id.clone()).or_insert_with(|| Template {
+            id: template_id.clone(),
+            team: team.clone(),
+            alias: name.alias().to_owned(),
+            tags: BTreeMap::new(),
+            created_at: at,
+            updated_at: at,
+            spawn_count: 0,
+            last_spawned_at: None,
+        });
+        template.updated_at = at;
+        let build_id = uuid::Uuid::new_v4().to_string();
+        let build = Build {
+            id: build_id.clone(),
+            template_id: template_id.clone(),
+            tags: tags.clone(),
+            status: BuildStatus::Waiting,
+            cpu_count,
+            memory_mb,
+            created_at: at,
+            updated_at: at,
+            finished_at: None,
+            image: None,
+            reason: None,
+            log: Vec::new(),
+        };
+        contents.builds.insert(build_id.clone(), build);
+        self.save(&contents)?;
+        let alias = name.alias().to_owned();
+        let names = vec![format!("{}/{alias}", team.name())];
+        Ok(CreatedTemplate { template_id, build_id, public: false, names, tags, aliases: vec![alias] })
+    }
+
+    /// Takes a build out of its waiting. Gives its processors and memory.
+    pub(crate) fn start_build(
+        &self,
+        team: &Team,
+        template: &str,
+        build_id: &str,
+    ) -> Result<(u32, u64), TemplateFailure> {
+        let mut contents = self.contents();
+        let template_id = contents.own(team, template)?.id.clone();
+        let build = contents.builds.get_mut(build_id).filter(|build| build.template_id == template_id);
+        let build = build.ok_or_else(|| TemplateFailure::NoBuild(build_id.to_owned()))?;
+        if build.status != BuildStatus::Waiting {
+            return Err(TemplateFailure::NotWaiting);
+        }
+        build.status = BuildStatus::Building;
+        build.updated_at = now();
+        Ok((build.cpu_count, build.memory_mb))
+    }
+
+    /// Adds a line to a build's log.
+    pub(crate) fn log(&self, build_id: &str, step: &str, level: LogLevel, message: String) {
+        if let Some(build) = self.contents().builds.get_mut(build_id)
+            && build.log.len() < LOG_LINES
+        {
+            let fields = BTreeMap::new();
+            build.log.push(LogEntry { timestamp: now(), message, level, fields, step: Some(step.to_owned()) });
+        }
+    }
+
+    /// Ends a build, well or with what went wrong in which step. A good one gets its tags.
+    pub(crate) fn end_build(&self, build_id: &str, ended: Result<Image, (String, Option<String>)>) {
+        let mut contents = self.contents();
+        let Some(build) = contents.builds.get_mut(build_id) else { return };
+        build.end(ended);
+        if build.status == BuildStatus::Ready {
+            let (template_id, tags) = (build.template_id.clone(), build.tags.clone());
+            if let Some(template) = contents.templates.get_mut(&template_id) {
+                let at = now();
+                let tag = Tag { build_id: build_id.to_owned(), created_at: at };
+                for name in tags {
+                    template.tags.insert(name, tag.clone());
+                }
+                template.tags.entry(DEFAULT_TAG.to_owned()).or_insert(tag);
+                template.updated_at = at;
+            }
+        }
+        if let Err(error) = self.save(&contents) {
+            tracing::error!(%error, "the catalogue of templates cannot be written");
+        }
+    }
+
+    /// Where a build stands, and a page of its log.
+    pub(crate) fn progress(
+        &self,
+        team: &Team,
+        build_id: &str,
+        offset: usize,
+        limit: usize,
+    ) -> Result<BuildProgress, TemplateFailure> {
+        let contents = self.contents();
+        let build = contents.builds.get(build_id).ok_or_else(|| TemplateFailure::NoBuild(build_id.to_owned()))?;
+        contents.own(team, &build.template_id)?;
+        Ok(BuildProgress {
+            logs: Vec::new(),
+            log_entries: build.log.iter().skip(offset).take(limit).cloned().collect(),
+            template_id: build.template_id.clone(),
+            build_id: build.id.clone(),
+            status: build.status,
+            reason: build.reason.clone(),
+        })
+    }
+}
+
+fn sizes(wish: &CreateTemplate) -> Result<(u32, u64), TemplateFailure> {
+    let cpu_count = wish.cpu_count.unwrap_or(2);
+    let is_even = cpu_count == 1 || cpu_count.is_multiple_of(2);
+    if cpu_count == 0 || cpu_count > MOST_CPUS || !is_even {
+        let message = format!("CPU count must be 1, or even and at most {MOST_CPUS}; it is {cpu_count}");
+        return Err(TemplateFailure::BadSize(message));
+    }
+    let memory_mb = wish.memory_mb.unwrap_or(1024);
+    if memory_mb < LEAST_MEMORY_MB || !memory_mb.is_multiple_of(2) {
+        let message = format!("Memory must be even and at least {LEAST_MEMORY_MB} MiB; it is {memory_mb}");
+        return Err(TemplateFailure::BadSize(message));
+    }
+    Ok((cpu_count, memory_mb))
+}

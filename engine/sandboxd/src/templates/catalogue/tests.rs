@@ -1,0 +1,113 @@
+use ambient_e2b::protocol::template::{BuildStatus, CreateTemplate};
+use camino::Utf8PathBuf;
+use secrecy::SecretString;
+
+use super::{Catalogue, TemplateFailure};
+use crate::config::{Team, Teams};
+use crate::templates::image::Image;
+
+fn teams() -> (Team, Team) {
+    let teams = Teams::new(&[SecretString::from("e2b_a"), SecretString::from("e2b_b")]);
+    (teams.find("e2b_a").unwrap(), teams.find("e2b_b").unwrap())
+}
+
+fn open(folder: &tempfile::TempDir) -> Catalogue {
+    let file = Utf8PathBuf::from_path_buf(folder.path().join("templates.json")).unwrap();
+    Catalogue::open(file, Image::of_layer("base".to_owned())).unwrap()
+}
+
+fn wish(name: &str) -> CreateTemplate {
+    CreateTemplate { name: name.to_owned(), ..CreateTemplate::default() }
+}
+
+#[test]
+fn a_build_is_found_by_its_tags_and_by_nobody_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, theirs) = teams();
+    let catalogue = open(&folder);
+    let created = catalogue.create(&ours, &wish("My-App:v1")).unwrap();
+    assert_eq!((created.aliases, created.tags), (vec!["my-app".to_owned()], vec!["v1".to_owned()]));
+    assert!(matches!(catalogue.resolve(&ours, "my-app"), Err(TemplateFailure::NoTag { .. })));
+    assert_eq!(catalogue.start_build(&ours, &created.template_id, &created.build_id).unwrap(), (2, 1024));
+    let twice = catalogue.start_build(&ours, &created.template_id, &created.build_id);
+    assert!(matches!(twice, Err(TemplateFailure::NotWaiting)));
+    catalogue.end_build(&created.build_id, Ok(Image::of_layer("one".to_owned())));
+    for name in ["my-app", "my-app:v1", "my-app:default", &created.template_id] {
+        assert_eq!(catalogue.resolve(&ours, name).unwrap().image.layers, ["one"], "{name}");
+        assert!(matches!(catalogue.resolve(&theirs, name), Err(TemplateFailure::Unknown(_))), "{name}");
+    }
+    assert!(matches!(catalogue.alias(&theirs, &created.template_id), Err(TemplateFailure::Foreign)));
+    assert!(matches!(catalogue.alias(&theirs, "base"), Err(TemplateFailure::Foreign)));
+    assert!(matches!(catalogue.alias(&theirs, "my-app"), Err(TemplateFailure::Unknown(_))));
+
+    let again = catalogue.create(&ours, &wish("my-app")).unwrap();
+    assert_eq!(again.template_id, created.template_id);
+    assert_ne!(again.build_id, created.build_id);
+}
+
+#[test]
+fn what_was_built_outlives_the_host_and_what_was_not_has_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, _theirs) = teams();
+    let catalogue = open(&folder);
+    let done = catalogue.create(&ours, &wish("done")).unwrap();
+    catalogue.start_build(&ours, &done.template_id, &done.build_id).unwrap();
+    catalogue.end_build(&done.build_id, Ok(Image::of_layer("one".to_owned())));
+    let cut_off = catalogue.create(&ours, &wish("cut-off")).unwrap();
+
+    let catalogue = open(&folder);
+    assert_eq!(catalogue.resolve(&ours, "done").unwrap().image.layers, ["one"]);
+    let progress = catalogue.progress(&ours, &cut_off.build_id, 0, 100).unwrap();
+    assert_eq!(progress.status, BuildStatus::Error);
+    assert!(catalogue.layers().contains(&"one".to_owned()));
+}
+
+#[test]
+fn a_root_goes_with_its_last_tag_at_the_next_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, _theirs) = teams();
+    let catalogue = open(&folder);
+    for layer in ["old", "new"] {
+        let made = catalogue.create(&ours, &wish("app")).unwrap();
+        catalogue.start_build(&ours, &made.template_id, &made.build_id).unwrap();
+        catalogue.end_build(&made.build_id, Ok(Image::of_layer(layer.to_owned())));
+    }
+    assert!(catalogue.layers().contains(&"old".to_owned()), "a sandbox may stand on it");
+    let catalogue = open(&folder);
+    assert_eq!(catalogue.layers(), ["new", "base"]);
+    assert_eq!(catalogue.resolve(&ours, "app").unwrap().image.layers, ["new"]);
+}
+
+#[test]
+fn tags_move_and_the_default_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, theirs) = teams();
+    let catalogue = open(&folder);
+    let created = catalogue.create(&ours, &wish("app")).unwrap();
+    catalogue.start_build(&ours, &created.template_id, &created.build_id).unwrap();
+    catalogue.end_build(&created.build_id, Ok(Image::of_layer("one".to_owned())));
+    catalogue.assign_tags(&ours, "app:default", &["stable".to_owned()]).unwrap();
+    assert_eq!(catalogue.tags(&ours, "app").unwrap().len(), 2);
+    assert!(catalogue.resolve(&ours, "app:stable").is_ok());
+    catalogue.remove_tags(&ours, "app", &["stable".to_owned(), "never-there".to_owned()]).unwrap();
+    assert!(matches!(catalogue.resolve(&ours, "app:stable"), Err(TemplateFailure::NoTag { .. })));
+    let default = catalogue.remove_tags(&ours, "app", &["default".to_owned()]);
+    assert!(matches!(default, Err(TemplateFailure::DefaultTag)));
+    assert!(catalogue.tags(&theirs, "app").is_err());
+    assert!(matches!(catalogue.remove(&ours, "app", |_id| true), Err(TemplateFailure::InUse(_))));
+    catalogue.remove(&ours, "app", |_id| false).unwrap();
+    assert!(matches!(catalogue.resolve(&ours, "app"), Err(TemplateFailure::Unknown(_))));
+}
+
+#[test]
+fn odd_sizes_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, _theirs) = teams();
+    let catalogue = open(&folder);
+    for (cpu_count, memory_mb) in [(0, 1024), (3, 1024), (34, 1024), (2, 127), (2, 1025)] {
+        let wish = CreateTemplate { cpu_count: Some(cpu_count), memory_mb: Some(memory_mb), ..wish("app") };
+        assert!(matches!(catalogue.create(&ours, &wish), Err(TemplateFailure::BadSize(_))), "{cpu_count} {memory_mb}");
+    }
+    let foreign = catalogue.create(&ours, &wish("others/app"));
+    assert!(matches!(foreign, Err(TemplateFailure::ForeignNamespace { .. })));
+}

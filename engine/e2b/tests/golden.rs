@@ -62,6 +62,8 @@ struct File {
 struct Copy {
     source: String,
     dest: String,
+    #[serde(default)]
+    follows_links: bool,
     hash: Option<String>,
 }
 
@@ -84,7 +86,13 @@ fn files_get_the_same_hashes() {
     }
     open_folders(root);
     for copy in golden.copies {
-        let template = Template::from_image("x").copy(&copy.source, &copy.dest, None, None).unwrap().context(root);
+        let (begun, source, dest) = (Template::from_image("x"), &copy.source, &copy.dest);
+        let copied = if copy.follows_links {
+            begun.copy_following_links(source, dest, None, None)
+        } else {
+            begun.copy(source, dest, None, None)
+        };
+        let template = copied.unwrap().context(root);
         let hash = template.start_request().ok().and_then(|request| request.steps[0].files_hash.clone());
         assert_eq!(hash, copy.hash, "COPY {} {}", copy.source, copy.dest);
     }

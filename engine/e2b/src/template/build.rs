@@ -8,8 +8,9 @@ use reqwest::{Body, Method};
 use tokio::time::Instant;
 use tokio_util::io::ReaderStream;
 
-use super::context::{Context, Entries};
-use super::{Base, Template, archive};
+use super::archive::{self, Archive, Links};
+use super::context::Context;
+use super::{Base, Template};
 use crate::api_error::Subject;
 use crate::client::{done, parse};
 use crate::error::Error;
@@ -70,7 +71,7 @@ pub struct StartedBuild {
 pub type BuiltTemplate = StartedBuild;
 
 /// A step's files, by their hash.
-type Archives = BTreeMap<String, Entries>;
+type Archives = BTreeMap<String, Archive>;
 
 impl Templates<'_> {
     /// Builds a template and waits until it can be used; `on_log` gets every line of the log, in order.
@@ -112,8 +113,8 @@ impl Templates<'_> {
         let created: CreatedTemplate =
             parse(&self.client.api(&request).await?, Subject::Template(&options.name), "a new template")?;
         let mut uploads = 0;
-        for (hash, entries) in archives {
-            uploads += usize::from(self.upload(&created.template_id, &hash, entries).await?);
+        for (hash, files) in archives {
+            uploads += usize::from(self.upload(&created.template_id, &hash, files).await?);
         }
         let build = format!("/v2{}/builds/{}", path(&created.template_id, ""), segment(&created.build_id));
         let request = ApiRequest::new(Method::POST, build).body(&start)?.if_refused_only();
@@ -166,7 +167,7 @@ impl Templates<'_> {
     }
 
     /// Uploads the archive of a hash unless the service has it. `true` says that it was uploaded.
-    async fn upload(&self, template_id: &str, hash: &str, entries: Entries) -> Result<bool, Error> {
+    async fn upload(&self, template_id: &str, hash: &str, files: Archive) -> Result<bool, Error> {
         let rest = format!("/files/{hash}");
         let request = ApiRequest::new(Method::GET, path(template_id, &rest));
         let answer = self.client.api(&request).await?;
@@ -175,7 +176,7 @@ impl Templates<'_> {
             Some(url) if !target.present => url,
             _ => return Ok(false),
         };
-        let (file, size) = blocking(move || archive::pack(&entries)).await?;
+        let (file, size) = blocking(move || archive::pack(&files)).await?;
         let mut last = None;
         for _ in 0..UPLOAD_TRIES {
             let again = file.try_clone().map_err(cannot_send)?;
@@ -243,15 +244,16 @@ impl Template {
         let mut archives = Archives::new();
         let context = self.context.as_ref().map(|folder| Context::open(folder, &self.ignored)).transpose()?;
         let mut steps: Vec<Step> = self.steps.clone();
-        for step in steps.iter_mut().filter(|step| step.kind == StepKind::Copy) {
+        for (place, step) in steps.iter_mut().enumerate().filter(|(_place, step)| step.kind == StepKind::Copy) {
             let [source, dest, ..] = step.args.as_slice() else { continue };
             let Some(context) = &context else {
                 return Err(Error::BadTemplate { message: format!("COPY `{source}` without a folder to copy from") });
             };
-            let entries = context.entries(source)?;
-            let hash = archive::hash(source, dest, &entries)?;
+            let links = if self.following.contains(&place) { Links::Followed } else { Links::Kept };
+            let archive = Archive { entries: context.entries(source)?, links };
+            let hash = archive::hash(source, dest, &archive)?;
             step.files_hash = Some(hash.clone());
-            archives.insert(hash, entries);
+            archives.insert(hash, archive);
         }
         let (from_image, from_template) = match &self.base {
             Base::Image(image) => (Some(image.clone()), None),

@@ -7,6 +7,7 @@ mod dockerfile;
 mod ignore;
 mod shell;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 pub use build::{BuildOptions, BuiltTemplate, StartedBuild};
@@ -27,6 +28,8 @@ pub struct Template {
     base: Base,
     access: Option<RegistryAccess>,
     steps: Vec<Step>,
+    /// Places of the steps that copy what links lead to. Not part of a step: the service is not told.
+    following: BTreeSet<usize>,
     start_command: Option<String>,
     ready_command: Option<String>,
     context: Option<PathBuf>,
@@ -92,6 +95,7 @@ impl Template {
             base,
             access: None,
             steps: Vec::new(),
+            following: BTreeSet::new(),
             start_command: None,
             ready_command: None,
             context: None,
@@ -135,6 +139,23 @@ impl Template {
         let owner = owner.unwrap_or_default().to_owned();
         let mode = mode.map_or_else(String::new, |mode| format!("{mode:04o}"));
         Ok(self.step(StepKind::Copy, vec![source, dest.into(), owner, mode]))
+    }
+
+    /// As [`copy`](Self::copy), but a link becomes what it leads to (E2B's `resolve_symlinks`): a file with its content, a folder without what is in it. One that
+    /// leads nowhere stays a link.
+    ///
+    /// # Errors
+    /// [`Error::BadTemplate`] when the source leaves the context.
+    pub fn copy_following_links(
+        self,
+        source: impl Into<String>,
+        dest: impl Into<String>,
+        owner: Option<&str>,
+        mode: Option<u32>,
+    ) -> Result<Self, Error> {
+        let mut template = self.copy(source, dest, owner, mode)?;
+        template.following.insert(template.steps.len() - 1);
+        Ok(template)
     }
 
     /// Sets variables for the steps that follow. They do not reach sandboxes.

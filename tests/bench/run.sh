@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # The figures of the shipped binary: start, memory, time per turn, streams, uploads, requests, clips, tiles, frames;
-# the operator's tool beside Docker Compose; and sandboxes, with our client beside the official SDK of E2B.
+# the operator's tool beside Docker Compose; sandboxes, with our client beside the official SDK of E2B; and a look of `doctor` at all of that.
 #
-#     tests/bench/run.sh [--only start,turn,sessions,streams,upload,requests,operator,clips,tiles,frames,e2b] [--upload-bytes N]
+#     tests/bench/run.sh [--only start,turn,sessions,streams,upload,requests,operator,clips,tiles,frames,e2b,doctor] [--upload-bytes N]
 #
 # Builds the release binary and the measuring program, then prints a line a figure with its bound. Some minutes; nothing
 # else should run meanwhile. Exit code 1 when a figure is out of bounds. The operator's figures need what the tests of an
 # installation need: a Docker engine, started here where none answers, and its images, made here where they are missing. Those of sandboxes
-# need root.
+# need root; those of `doctor` need all of that, and a PostgreSQL and a Redis, which are started here.
 #
 #     BINARY=path    measures this release binary instead of building one
 set -euo pipefail
@@ -25,6 +25,8 @@ clean_up() {
     local status=$?
     trap - EXIT
     stop_docker
+    stop_redis
+    stop_postgres
     rm -rf "$work"
     exit "$status"
 }
@@ -61,6 +63,15 @@ fi
 if wants e2b; then
     install_packages
     words+=(--sandboxd-data "$test_cache/sandboxd" --e2b-python "$(python_with e2b-bench e2b==2.63.0)")
+fi
+
+if wants doctor; then
+    install_packages
+    wants operator || { start_docker; words+=(--docker "$AMBIENT_TEST_DOCKER"); }
+    wants e2b || words+=(--sandboxd-data "$test_cache/sandboxd")
+    start_postgres
+    start_redis
+    words+=(--postgres "$AMBIENT_TEST_POSTGRES_URL" --redis "$AMBIENT_TEST_REDIS_URL")
 fi
 
 clip=$work/clip.mp4

@@ -16,6 +16,27 @@ fn lines(endpoint: &str, bucket: &str, secret: &str) -> Vec<String> {
     ]
 }
 
+/// The AWS CLI, as far as remedies call it: it signs what it asks for, with the keys of the bucket's owner.
+fn aws(lab: &Lab) -> io::Result<()> {
+    lab.hand(
+        "aws",
+        &format!(
+            r#"[ "$1" = --endpoint-url ] || exit 2
+server=$2
+shift 2
+put() {{ exec curl --fail-with-body -sS -X PUT --aws-sigv4 aws:amz:us-east-1:s3 --user {ACCESS_KEY_ID}:{SECRET_ACCESS_KEY} -H 'x-amz-content-sha256: UNSIGNED-PAYLOAD' --noproxy '*' "$@" >&2; }}
+case "$1 $2 $3" in
+"s3 mb s3://"*) put "$server/${{3#s3://}}" ;;
+"s3api put-public-access-block --bucket")
+    [ "$5" = --public-access-block-configuration ] || exit 2
+    body=$(printf %s "$6" | sed -E 's,([A-Za-z]+)=([a-z]+)\,?,<\1>\2</\1>,g')
+    put "$server/$4?publicAccessBlock=" --data "<PublicAccessBlockConfiguration>$body</PublicAccessBlockConfiguration>" ;;
+*) exit 2 ;;
+esac"#
+        ),
+    )
+}
+
 /// A `.env` with a bucket.
 pub(crate) fn with(endpoint: &str, bucket: &str, secret: &str) -> io::Result<Lab> {
     let lines = lines(endpoint, bucket, secret);
@@ -60,8 +81,7 @@ async fn each_right_is_missed_by_its_own_name() -> io::Result<()> {
         let Remedy { how, paste } = remedy(failures[0]);
         assert!(how.starts_with("add this statement to the policy of the key"), "{how}");
         assert_eq!(*paste, format!(r#"{{"Effect":"Allow","Action":"{name}","Resource":"{resource}"}}"#));
-        // The remedy: the right is given.
-        bucket.behave(|conduct| conduct.denied.clear());
+        bucket.add_to_policy(paste).unwrap_or_else(|fault| panic!("{paste}: {fault}"));
         lab.is_well("bucket").await;
     }
     Ok(())
@@ -117,9 +137,15 @@ async fn clocks_that_differ_are_told_before_credentials_are_blamed() -> io::Resu
         let near = [seconds - 1, seconds, seconds + 1].map(|seconds| format!("is {seconds} s {words}"));
         assert!(near.iter().any(|words| finding.seen.contains(words)), "{finding:?}");
         assert_eq!(remedy(&finding).paste, "sudo timedatectl set-ntp true");
+        // Whoever sets this machine's clock sets it by the same time as the bucket's server.
+        lab.hand("sudo", r#"exec "$@""#)?;
+        lab.hand("timedatectl", r#"[ "$*" = "set-ntp true" ] && touch clock-is-set"#)?;
+        lab.carry_out(remedy(&finding)).await;
+        if std::fs::remove_file(lab.path("clock-is-set")).is_ok() {
+            bucket.behave(|conduct| conduct.clock_ahead_seconds = 0);
+        }
+        lab.is_well("bucket").await;
     }
-    bucket.behave(|conduct| conduct.clock_ahead_seconds = 0);
-    lab.is_well("bucket").await;
     Ok(())
 }
 
@@ -135,7 +161,8 @@ async fn another_region_is_named_and_set_by_the_remedy() -> io::Result<()> {
     Ok(())
 }
 
-#[tokio::test]
+// A remedy holds this thread while it is carried out, and the server answers it.
+#[tokio::test(flavor = "multi_thread")]
 async fn wrong_keys_missing_buckets_and_dead_servers_are_three_things() -> io::Result<()> {
     let bucket = TestBucket::start().await?;
     let lab = with(bucket.endpoint(), BUCKET, "not-the-secret")?;
@@ -146,6 +173,9 @@ async fn wrong_keys_missing_buckets_and_dead_servers_are_three_things() -> io::R
     let lab = with(bucket.endpoint(), "flims", SECRET_ACCESS_KEY)?;
     let finding = lab.finding("bucket.missing").await;
     assert_eq!(remedy(&finding).paste, format!("aws --endpoint-url {} s3 mb s3://flims", bucket.endpoint()));
+    aws(&lab)?;
+    lab.carry_out(remedy(&finding)).await;
+    lab.is_well("bucket").await;
 
     let lab = with(&format!("http://127.0.0.1:{}", closed_port()), BUCKET, SECRET_ACCESS_KEY)?;
     assert!(lab.finding("bucket.unreachable").await.seen.contains("cannot be reached"));
@@ -158,23 +188,60 @@ async fn wrong_keys_missing_buckets_and_dead_servers_are_three_things() -> io::R
     Ok(())
 }
 
-#[tokio::test]
+// A remedy holds this thread while it is carried out, and the server answers it.
+#[tokio::test(flavor = "multi_thread")]
 async fn a_bucket_that_anybody_reads_and_one_without_ranges_are_warnings() -> io::Result<()> {
     let bucket = TestBucket::start().await?;
     bucket.behave(|conduct| conduct.is_public = true);
     let lab = with(bucket.endpoint(), BUCKET, SECRET_ACCESS_KEY)?;
     let finding = lab.finding("bucket.public").await;
     assert_eq!(finding.level, Level::Warning);
+    assert_eq!(finding.seen, "anybody can read what is in bucket `films`, without a key");
     assert!(remedy(&finding).paste.contains("put-public-access-block --bucket films"), "{finding:?}");
-    bucket.behave(|conduct| {
-        conduct.is_public = false;
-        conduct.ignores_ranges = true;
-    });
+    aws(&lab)?;
+    lab.carry_out(remedy(&finding)).await;
+    lab.is_well("bucket").await;
+    bucket.behave(|conduct| conduct.ignores_ranges = true);
     let finding = lab.finding("bucket.range").await;
     assert_eq!(finding.level, Level::Warning);
     assert!(remedy(&finding).paste.contains("config set STREAM_SOURCE_VIDEO false"), "{finding:?}");
     bucket.behave(|conduct| conduct.ignores_ranges = false);
     lab.is_well("bucket").await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_line_that_others_can_read_is_told_where_it_leaves_this_machine() -> io::Result<()> {
+    let bucket = TestBucket::start().await?;
+    // This machine by an address that is not the loopback's.
+    let lab = with(&bucket.endpoint().replace("127.0.0.1", "0.0.0.0"), BUCKET, SECRET_ACCESS_KEY)?;
+    let finding = lab.finding("bucket.plain").await;
+    let port = bucket.endpoint().rsplit(':').next().unwrap_or_default();
+    assert_eq!(finding.level, Level::Warning);
+    assert_eq!(finding.seen, format!("`S3_ENDPOINT` is `http://0.0.0.0:{port}`, without TLS"));
+    assert_eq!(finding.why, "videos and links to them can be read on the way");
+    lab.carry_out(remedy(&finding)).await;
+    assert!(lab.read(".env").contains(&format!("S3_ENDPOINT=https://0.0.0.0:{port}\n")));
+    // The line is no longer plain; that this server has no TLS is another finding.
+    let left: Vec<_> = lab.look(&["bucket"]).await.findings.iter().map(|finding| finding.id).collect();
+    assert_eq!(left, ["bucket.tls"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_rights_that_are_missing_are_two_findings_and_two_remedies() -> io::Result<()> {
+    let bucket = TestBucket::start().await?;
+    bucket.behave(|conduct| conduct.denied.extend([Permission::Get, Permission::List]));
+    let lab = with(bucket.endpoint(), BUCKET, SECRET_ACCESS_KEY)?;
+    for (id, next) in [("bucket.list", "bucket.get"), ("bucket.get", "")] {
+        let finding = lab.finding(id).await;
+        assert_eq!(finding.level, Level::Failure, "{finding:?}");
+        bucket.add_to_policy(&remedy(&finding).paste).unwrap_or_else(|fault| panic!("{finding:?}: {fault}"));
+        let left = lab.look(&["bucket"]).await.findings;
+        let left: Vec<_> =
+            left.iter().filter(|finding| finding.level == Level::Failure).map(|finding| finding.id).collect();
+        assert_eq!(left, if next.is_empty() { vec![] } else { vec![next] });
+    }
     Ok(())
 }
 

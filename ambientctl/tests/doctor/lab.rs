@@ -177,9 +177,21 @@ impl Lab {
         }
     }
 
+    /// A program that remedies call and that is not on every machine, as a script; it comes before one of the machine's own.
+    pub(crate) fn hand(&self, name: &str, script: &str) -> io::Result<()> {
+        let folder = self.path("hands");
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join(name), format!("#!/bin/sh\n{script}\n"))?;
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o700))
+    }
+
     #[expect(clippy::disallowed_methods, reason = "remedies are for a shell")]
     fn shell(&self, command: &str) -> Output {
-        Command::new("sh").args(["-c", command]).current_dir(self.home.path()).output().expect("there is a shell")
+        let hands = self.path("hands");
+        let path = format!("{}:{}", hands.display(), variable("PATH").unwrap_or_default());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", command]).current_dir(self.home.path()).env("PATH", path);
+        shell.output().expect("there is a shell")
     }
 }
 

@@ -12,9 +12,9 @@ use crate::process::{Server, command};
 use crate::{BenchError, Figure, RunArgs};
 
 /// A key of nobody but this host.
-const KEY: &str = "e2b_0123456789abcdef0123456789abcdef01234567";
+pub(crate) const KEY: &str = "e2b_0123456789abcdef0123456789abcdef01234567";
 /// The shipped template's name.
-const TEMPLATE: &str = "video-analysis-v1";
+pub(crate) const TEMPLATE: &str = "video-analysis-v1";
 /// Round trips of each client in a turn, and turns of each: side by side, so that what the machine does meanwhile is the same for both.
 const ROUNDS: usize = 40;
 const TURNS: usize = 3;
@@ -33,13 +33,18 @@ struct Place {
     sandbox: Sandbox,
 }
 
+/// A host of sandboxes that knows [`KEY`].
+pub(crate) async fn host(args: &RunArgs, data: &Path) -> Result<Server, BenchError> {
+    let mut host = command(&args.binary);
+    host.args(["sandboxd", "--listen", "127.0.0.1:0", "--network", "host", "--key", KEY, "--data-dir"]).arg(data);
+    Server::start(host.stderr(Stdio::null())).await
+}
+
 pub(crate) async fn measure(args: &RunArgs) -> Result<Vec<Figure>, BenchError> {
     let missing = |word: &str| BenchError::Unexpected(format!("the figures of `e2b` need `{word}`"));
     let data = args.sandboxd_data.as_deref().ok_or_else(|| missing("--sandboxd-data"))?;
     let python = args.e2b_python.as_deref().ok_or_else(|| missing("--e2b-python"))?;
-    let mut host = command(&args.binary);
-    host.args(["sandboxd", "--listen", "127.0.0.1:0", "--network", "host", "--key", KEY, "--data-dir"]).arg(data);
-    let host = Server::start(host.stderr(Stdio::null())).await?;
+    let host = host(args, data).await?;
     let figures = Box::pin(figures(args, &host, python)).await;
     host.stop().await?;
     figures
@@ -65,7 +70,7 @@ async fn figures(args: &RunArgs, host: &Server, python: &Path) -> Result<Vec<Fig
 }
 
 /// The shipped template with the measured binary in it; nothing is done that an earlier run did.
-async fn build(args: &RunArgs, host: &Server) -> Result<(), BenchError> {
+pub(crate) async fn build(args: &RunArgs, host: &Server) -> Result<(), BenchError> {
     let folder = tempfile::tempdir()?;
     let mut build = command(&args.binary);
     build.args(["template", "build", "--without-youtube", "--name", TEMPLATE]).current_dir(folder.path());

@@ -5,6 +5,7 @@
 //! of their own, so that they do not share threads with the readers that measure.
 
 mod clips;
+mod doctor;
 mod e2b;
 mod figure;
 mod frames;
@@ -40,6 +41,8 @@ enum Command {
         /// Length of its answer
         bytes: usize,
     },
+    /// A bucket that checks signatures
+    Bucket,
     /// A server that only stores
     Store {
         /// Where it stores
@@ -56,23 +59,29 @@ struct RunArgs {
     #[arg(long)]
     clip: PathBuf,
     /// The figures to measure
-    #[arg(long, value_delimiter = ',', default_values = ["start", "turn", "sessions", "requests", "streams", "upload", "operator", "clips", "tiles", "frames", "e2b"])]
+    #[arg(long, value_delimiter = ',', default_values = ["start", "turn", "sessions", "requests", "streams", "upload", "operator", "clips", "tiles", "frames", "e2b", "doctor"])]
     only: Vec<String>,
     /// Size of the upload
     #[arg(long, default_value_t = 2_000_000_000)]
     upload_bytes: u64,
-    /// The socket of a Docker engine with the images of tests/installer/images.sh, for the operator's figures
+    /// The socket of a Docker engine with the images of tests/installer/images.sh, for the figures of `operator` and `doctor`
     #[arg(long)]
     docker: Option<PathBuf>,
     /// The Docker Compose that the operator's tool is compared with
     #[arg(long)]
     compose: Option<PathBuf>,
-    /// The data folder of a host of sandboxes, for the figures of `e2b`; what is built there is kept
+    /// The data folder of a host of sandboxes, for the figures of `e2b` and `doctor`; what is built there is kept
     #[arg(long)]
     sandboxd_data: Option<PathBuf>,
     /// A Python with the official E2B SDK, which our client is compared with
     #[arg(long)]
     e2b_python: Option<PathBuf>,
+    /// The URL of a PostgreSQL database, for the figures of `doctor`
+    #[arg(long)]
+    postgres: Option<String>,
+    /// The URL of a Redis, for the figures of `doctor`
+    #[arg(long)]
+    redis: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +106,7 @@ fn main() -> ExitCode {
             Command::Run(args) => run(&args).await,
             Command::Model => servers::model().await.map(|()| true),
             Command::Bare { bytes } => servers::bare(bytes).await.map(|()| true),
+            Command::Bucket => servers::bucket().await.map(|()| true),
             Command::Store { folder } => servers::store(folder).await.map(|()| true),
         }
     });
@@ -127,6 +137,7 @@ async fn run(args: &RunArgs) -> Result<bool, BenchError> {
             "tiles" => tiles::measure(args).await?,
             "frames" => frames::measure(args).await?,
             "e2b" => e2b::measure(args).await?,
+            "doctor" => doctor::measure(args).await?,
             other => return Err(BenchError::Unexpected(format!("there is no figure `{other}`"))),
         };
         report.add(figures);

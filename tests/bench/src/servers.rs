@@ -37,6 +37,9 @@ const WHOLE: &str = r#"{"id":"c","object":"chat.completion","created":0,"model":
 
 const STREAMING: &[u8] = br#""stream":true"#;
 
+/// The one model of that server.
+pub(crate) const MODEL: &str = "bench-model";
+
 /// A chat-completions server that has its answer ready.
 pub(crate) async fn model() -> Result<(), BenchError> {
     async fn complete(body: Bytes) -> Response {
@@ -45,7 +48,9 @@ pub(crate) async fn model() -> Result<(), BenchError> {
         ([(header::CONTENT_TYPE, kind)], text).into_response()
     }
     let limit = axum::extract::DefaultBodyLimit::disable();
-    serve(Router::new().route("/v1/chat/completions", post(complete)).layer(limit)).await
+    let models = || async { axum::Json(serde_json::json!({ "data": [{ "id": MODEL }] })) };
+    let router = Router::new().route("/v1/models", get(models)).route("/v1/chat/completions", post(complete));
+    serve(router.layer(limit)).await
 }
 
 /// One route with an identifier in its path, and an answer of the same size each time.
@@ -55,6 +60,14 @@ pub(crate) async fn bare(bytes: usize) -> Result<(), BenchError> {
     }
     let body = Bytes::from(format!("\"{}\"", "x".repeat(bytes.saturating_sub(2))));
     serve(Router::new().route("/v1/sessions/{id}", get(answer)).with_state(body)).await
+}
+
+/// An S3 server with one bucket and one key.
+pub(crate) async fn bucket() -> Result<(), BenchError> {
+    let bucket = ambient_test_bucket::TestBucket::start().await?;
+    print(&format!("listening on {}", bucket.endpoint()));
+    // Until this process is ended.
+    std::future::pending().await
 }
 
 /// Stores what is put, and nothing else.

@@ -18,8 +18,8 @@ use jiff::fmt::rfc2822;
 use s3s::service::S3Service;
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::State;
 use crate::seen::Seen;
-use crate::{BUCKET, State};
 
 /// How old a signature may be.
 const TOLERANCE_SECONDS: i64 = 15 * 60;
@@ -112,9 +112,9 @@ impl Door {
             return Some(Refusal::new(StatusCode::NOT_IMPLEMENTED, "NotImplemented", message));
         }
         let in_query = seen.query.contains("x-amz-checksum-") || seen.query.contains("x-amz-sdk-checksum");
-        let other =
-            seen.path.trim_start_matches('/').split('/').next().filter(|name| !name.is_empty() && *name != BUCKET);
-        if other.is_some() {
+        let (bucket, key) = seen.path.trim_start_matches('/').split_once('/').unwrap_or((&seen.path[1..], ""));
+        let is_made_now = seen.method == "PUT" && key.is_empty();
+        if !bucket.is_empty() && !is_made_now && !self.folder.join(bucket).is_dir() {
             return Some(Refusal::new(StatusCode::NOT_FOUND, "NoSuchBucket", "The specified bucket does not exist"));
         }
         if conduct.refuses_checksums && (in_query || !seen.checksums.is_empty()) {

@@ -2,10 +2,11 @@
 //! that people really have.
 //!
 //! It promises what S3 does: a permission that is taken away answers 403 after the signature was checked; without the right to list, a missing
-//! object is a 403 too; a link ends. It knows one bucket and one key pair.
+//! object is a 403 too; a link ends. It has one bucket at the start, and knows one key pair.
 
 mod conduct;
 mod door;
+mod policy;
 mod rights;
 mod seen;
 
@@ -101,6 +102,17 @@ impl TestBucket {
     /// Changes how the server behaves from the next request on.
     pub fn behave(&self, change: impl FnOnce(&mut Conduct)) {
         change(&mut self.state.conduct());
+    }
+
+    /// Adds a statement to the policy of the key, written as AWS has it.
+    ///
+    /// # Errors
+    ///
+    /// With what is wrong with the statement; it gives no right then.
+    pub fn add_to_policy(&self, statement: &str) -> Result<(), String> {
+        let permission = policy::allowed(statement, BUCKET)?;
+        self.state.conduct().denied.remove(&permission);
+        Ok(())
     }
 
     /// All requests so far, in the order in which they were answered.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, CompleteMultipartUploadInput, CompleteMultipartUploadOutput,
-    CreateMultipartUploadInput, CreateMultipartUploadOutput, DeleteObjectInput, DeleteObjectOutput, GetObjectInput,
-    GetObjectOutput, HeadBucketInput, HeadBucketOutput, HeadObjectInput, HeadObjectOutput, ListObjectsV2Input,
-    ListObjectsV2Output, PutObjectInput, PutObjectOutput, UploadPartInput, UploadPartOutput,
+    CreateBucketInput, CreateBucketOutput, CreateMultipartUploadInput, CreateMultipartUploadOutput, DeleteObjectInput,
+    DeleteObjectOutput, GetObjectInput, GetObjectOutput, HeadBucketInput, HeadBucketOutput, HeadObjectInput,
+    HeadObjectOutput, ListObjectsV2Input, ListObjectsV2Output, PutObjectInput, PutObjectOutput,
+    PutPublicAccessBlockInput, PutPublicAccessBlockOutput, UploadPartInput, UploadPartOutput,
 };
 use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
 use s3s_fs::FileSystem;
@@ -76,6 +77,28 @@ impl S3 for Guarded {
     async fn delete_object(&self, request: S3Request<DeleteObjectInput>) -> S3Result<S3Response<DeleteObjectOutput>> {
         self.demand(Permission::Delete)?;
         self.files.delete_object(request).await
+    }
+
+    async fn create_bucket(&self, request: S3Request<CreateBucketInput>) -> S3Result<S3Response<CreateBucketOutput>> {
+        self.files.create_bucket(request).await
+    }
+
+    /// Only all four together keep everybody out, whatever a policy or a list of rights says.
+    async fn put_public_access_block(
+        &self,
+        request: S3Request<PutPublicAccessBlockInput>,
+    ) -> S3Result<S3Response<PutPublicAccessBlockOutput>> {
+        let block = &request.input.public_access_block_configuration;
+        let all = [
+            block.block_public_acls,
+            block.ignore_public_acls,
+            block.block_public_policy,
+            block.restrict_public_buckets,
+        ];
+        if all.iter().all(|part| *part == Some(true)) {
+            self.state.conduct().is_public = false;
+        }
+        Ok(S3Response::new(PutPublicAccessBlockOutput::default()))
     }
 
     async fn create_multipart_upload(

@@ -10,6 +10,7 @@ mod lab;
 mod model;
 mod models;
 mod output;
+mod postgres;
 mod sandboxes;
 mod stores;
 mod troubleshooting;

@@ -117,19 +117,26 @@ async fn postgres(context: &Context, url: &Url, sink: &Sink) {
         let mut connection = options.disable_statement_logging().connect().await?;
         let row = sqlx::query(
             "select current_setting('server_version_num')::int4, current_setting('server_version'), \
-             has_schema_privilege(current_schema(), 'CREATE'), pg_is_in_recovery()",
+             coalesce(has_schema_privilege(current_schema(), 'CREATE'), false), pg_is_in_recovery(), \
+             current_setting('transaction_read_only') = 'on', \
+             quote_ident(current_user), quote_ident(current_database())",
         )
         .fetch_one(&mut connection)
         .await?;
-        let found: (i32, String, Option<bool>, bool) =
-            (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
+        let found = Server {
+            number: row.try_get(0)?,
+            version: row.try_get(1)?,
+            may_create: row.try_get(2)?,
+            is_standby: row.try_get(3)?,
+            is_read_only: row.try_get(4)?,
+            user: row.try_get(5)?,
+            database: row.try_get(6)?,
+        };
         connection.close().await?;
         Ok::<_, sqlx::Error>(found)
     };
     match tokio::time::timeout(context.request_limit(), asked).await {
-        Ok(Ok((number, version, may_create, is_standby))) => {
-            sink.put(judged(context, &place, number, &version, may_create, is_standby));
-        }
+        Ok(Ok(server)) => sink.put(judged(context, &place, &server)),
         Ok(Err(error)) => sink.put(refused(context, &place, &url, &error)),
         Err(_elapsed) => sink.put(Finding::failure(
             "store.reach",
@@ -140,15 +147,23 @@ async fn postgres(context: &Context, url: &Url, sink: &Sink) {
     }
 }
 
-fn judged(
-    context: &Context,
-    place: &str,
+/// What PostgreSQL says about itself and its user.
+struct Server {
     number: i32,
-    version: &str,
-    may_create: Option<bool>,
+    version: String,
+    /// Whether the user may make tables where they go to; not so either where no schema is the user's.
+    may_create: bool,
     is_standby: bool,
-) -> Finding {
-    if number < OLDEST {
+    /// Whether transactions of this user in this database begin as read-only ones.
+    is_read_only: bool,
+    /// The user and the database, as SQL has them.
+    user: String,
+    database: String,
+}
+
+fn judged(context: &Context, place: &str, server: &Server) -> Finding {
+    let Server { number, version, may_create, is_standby, is_read_only, user, database } = server;
+    if *number < OLDEST {
         return Finding::failure(
             "store.version",
             format!("PostgreSQL at {place} is {version}; it has to be 14 or newer"),
@@ -156,7 +171,7 @@ fn judged(
             context.target.set_secret("DATABASE_URL"),
         );
     }
-    if is_standby {
+    if *is_standby {
         return Finding::failure(
             "store.standby",
             format!("PostgreSQL at {place} is a standby, which takes no writes"),
@@ -164,12 +179,29 @@ fn judged(
             context.target.set_secret("DATABASE_URL"),
         );
     }
-    if may_create == Some(false) {
+    if *is_read_only {
+        return Finding::failure(
+            "store.read-only",
+            format!("the user of `DATABASE_URL` may only read at {place}: `default_transaction_read_only` is on"),
+            WHY,
+            Remedy::paste(
+                "run this in that database, as its owner",
+                format!(
+                    "BEGIN READ WRITE; ALTER ROLE {user} IN DATABASE {database} SET default_transaction_read_only = off; \
+                     COMMIT;"
+                ),
+            ),
+        );
+    }
+    if !may_create {
         return Finding::failure(
             "store.rights",
             format!("the user of `DATABASE_URL` may make no tables at {place}"),
             "the engine brings its tables up to date when it starts",
-            Remedy::paste("run this in that database, as its owner", "GRANT CREATE, USAGE ON SCHEMA public TO PUBLIC;"),
+            Remedy::paste(
+                "run this in that database, as its owner",
+                format!("GRANT CREATE, USAGE ON SCHEMA public TO {user};"),
+            ),
         );
     }
     Finding::ok("store.answers", format!("PostgreSQL {version} answers at {place}"))

@@ -68,7 +68,7 @@ release_binary() {
     "$binary" --version
 }
 
-docker_tests='binary_id(ambient-ctl::docker)'
+docker_tests='(binary_id(ambient-ctl::docker) or (binary_id(ambient::it) and test(/^container::/)))'
 
 rust_tests() {
     counted cargo nextest run --workspace --locked --no-fail-fast -E "not $docker_tests"

@@ -1,9 +1,10 @@
 //! `ambientctl ask` and `chat` against a model server that says what a test wants. Everything else is real.
 
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::LazyLock;
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -236,4 +237,169 @@ fn a_question_that_fails_does_not_end_a_chat() {
     let text = told(home.path(), &output);
     assert!(text.starts_with("exit: 1\n--- stdout\nwell\n--- stderr\n"), "{text}");
     assert!(text.contains("out of order"), "{text}");
+}
+
+/// A program in place of yt-dlp whose downloads give the film of these tests.
+fn downloader(home: &Path) -> PathBuf {
+    let folder = home.join("downloader");
+    std::fs::create_dir(&folder).expect("the home is empty");
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/engine/media/tests/data/youtube");
+    for name in ["yt-dlp", "info.json", "progress.txt"] {
+        std::fs::copy(format!("{data}/{name}"), folder.join(name)).expect("the tests' data is there");
+    }
+    std::fs::copy(&FILM.1, folder.join("video")).expect("there is room for the film");
+    let private = std::fs::Permissions::from_mode(0o700);
+    std::fs::set_permissions(folder.join("yt-dlp"), private).expect("the file is ours");
+    folder
+}
+
+const ADDRESS: &str = "https://www.youtube.com/watch?v=dQw4w9WgXcQ";
+
+fn asking_over_an_address(home: &Path, model: &Model, downloader: &Path) -> Output {
+    let mut asking = ambientctl(home);
+    asking.args(["ask", ADDRESS, "What is shown?"]).env("YTDLP_PATH", downloader.join("yt-dlp"));
+    asking.env("LLM_BASE_URL", &model.url).env("LLM_API_KEY", "sk-hidden").env("AGENT_MODEL", "planner");
+    asking.env("LLM_MODEL", "watcher").output().expect("it starts")
+}
+
+#[test]
+fn an_address_is_fetched_by_yt_dlp_and_then_asked_about() {
+    let home = tempfile::tempdir().unwrap();
+    let downloader = downloader(home.path());
+    let model = looks_then_says("A bridge.");
+    let output = asking_over_an_address(home.path(), &model, &downloader);
+    let text = told(home.path(), &output);
+    assert!(text.starts_with("exit: 0\n--- stdout\nA bridge.\n--- stderr\n"), "{text}");
+    assert!(text.contains("grab_frames(start_time=0, end_time=2)\n"), "{text}");
+    let calls = std::fs::read_to_string(downloader.join("calls")).unwrap();
+    assert!(calls.lines().any(|word| word == ADDRESS), "{calls}");
+    // What the tool saw of it is a picture, so what was fetched is a video.
+    let asked = model.asked();
+    assert!(asked.last().unwrap().to_string().contains("data:image/"), "no picture in {} requests", asked.len());
+    assert_eq!(left_behind(home.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn an_address_that_yt_dlp_cannot_fetch_is_told_in_its_words() {
+    let home = tempfile::tempdir().unwrap();
+    let downloader = downloader(home.path());
+    std::fs::write(downloader.join("refusal"), "ERROR: [youtube] dQw4w9WgXcQ: Private video. Sign in\n").unwrap();
+    let model = looks_then_says("never");
+    let text = told(home.path(), &asking_over_an_address(home.path(), &model, &downloader));
+    assert!(text.starts_with("exit: 1\n--- stdout\n--- stderr\n"), "{text}");
+    assert!(text.to_lowercase().contains("private video"), "{text}");
+    assert_eq!(left_behind(home.path()), Vec::<PathBuf>::new());
+}
+
+/// `chat` on a terminal of its own: what a person sees and types.
+struct Terminal {
+    child: Child,
+    keys: Option<ChildStdin>,
+    screen: Arc<Mutex<String>>,
+}
+
+impl Terminal {
+    fn open(home: &Path, model: &Model) -> Self {
+        let plain = asking(home, model, "chat");
+        // A shell that stayed would be interrupted too.
+        let words = ["exec".into(), plain.get_program().to_string_lossy(), "chat".into(), FILM.1.to_string_lossy()];
+        let mut on_terminal = terminal();
+        on_terminal.args(["-qefc", &words.join(" "), "/dev/null"]).current_dir(home).env_clear().env("TERM", "xterm");
+        for (name, value) in plain.get_envs() {
+            on_terminal.env(name, value.unwrap_or_default());
+        }
+        let mut child = on_terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("`script` is there");
+        let keys = child.stdin.take();
+        let mut shown = child.stdout.take().expect("it is piped");
+        let screen = Arc::new(Mutex::new(String::new()));
+        let seen = Arc::clone(&screen);
+        std::thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(count @ 1..) = shown.read(&mut piece) {
+                let text = String::from_utf8_lossy(&piece[..count]).into_owned();
+                seen.lock().unwrap_or_else(PoisonError::into_inner).push_str(&text);
+            }
+        });
+        Self { child, keys, screen }
+    }
+
+    fn screen(&self) -> String {
+        self.screen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until the screen shows this so often.
+    fn shows(&self, text: &str, times: usize) {
+        let seen = eventually(text, || (self.screen().matches(text).count() >= times).then_some(()));
+        seen.unwrap_or_else(|error| panic!("{error}; the screen: {:?}", self.screen()));
+    }
+
+    fn types(&mut self, keys: &str) {
+        let line = self.keys.as_mut().expect("the terminal is open");
+        line.write_all(keys.as_bytes()).and_then(|()| line.flush()).expect("the terminal takes keys");
+    }
+
+    /// Fails unless it ends by itself, with this exit code.
+    fn ends(mut self, expected: i32) {
+        let code = eventually("the end of the chat", || self.child.try_wait().expect("it is our child")?.code());
+        assert_eq!(code.ok(), Some(expected), "the screen: {:?}", self.screen());
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _may_have_ended = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "gives a program a terminal")]
+fn terminal() -> Command {
+    Command::new("script")
+}
+
+#[test]
+fn a_chat_on_a_terminal_prompts_renders_and_goes_on_after_an_interrupt() {
+    let home = tempfile::tempdir().unwrap();
+    let script = |request: &Value| {
+        let messages = request["messages"].as_array().cloned().unwrap_or_default();
+        let newest = json!({ "messages": [messages.iter().rfind(|message| message["role"] == "user")] });
+        let text = text_of(&newest);
+        if text.contains("for ever") { Reply::Nothing } else { Reply::Text("A **bold** door.".to_owned()) }
+    };
+    let model = Model::start(script).unwrap();
+    let mut terminal = Terminal::open(home.path(), &model);
+    terminal.shows("> ", 1);
+    terminal.types("Where is the door?\n");
+    terminal.shows("door.", 1);
+    assert!(!terminal.screen().contains("**"), "Markdown is shown as it is written: {:?}", terminal.screen());
+    assert!(terminal.screen().contains("\u{1b}["), "nothing is set off: {:?}", terminal.screen());
+
+    terminal.types("Look for ever\n");
+    eventually("the model is asked", || (model.asked().len() >= 2).then_some(())).unwrap();
+    terminal.types("\u{3}");
+    terminal.shows("interrupted", 1);
+    terminal.types("And now?\n");
+    terminal.shows("door.", 2);
+
+    // The prompt after each of the three questions, and the first one.
+    terminal.shows("> ", 4);
+    terminal.types("\u{3}");
+    terminal.shows("once more leaves, as does /exit", 1);
+    terminal.types("/exit\n");
+    // Whoever watched was told of what failed.
+    terminal.ends(0);
+    assert_eq!(left_behind(home.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_second_interrupt_leaves_a_chat() {
+    let home = tempfile::tempdir().unwrap();
+    let model = says("never");
+    let mut terminal = Terminal::open(home.path(), &model);
+    terminal.shows("> ", 1);
+    terminal.types("\u{3}");
+    terminal.shows("once more leaves", 1);
+    terminal.types("\u{3}");
+    terminal.ends(130);
+    assert_eq!(left_behind(home.path()), Vec::<PathBuf>::new());
 }

@@ -3,8 +3,10 @@
 mod ask;
 mod binary;
 mod commands;
+mod container;
 mod doctor;
 mod media;
 mod model;
+mod repairs;
 mod serve;
 mod settings;

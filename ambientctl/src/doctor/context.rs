@@ -8,7 +8,7 @@ use ambient_e2b::protocol::template::ListedTemplate;
 use tokio::sync::OnceCell;
 use url::Url;
 
-use super::target::Target;
+use super::target::{Target, chain};
 use crate::docker::{Address, Connection, DockerError, Wanted, addresses};
 use crate::environment::Environment;
 
@@ -35,6 +35,8 @@ pub struct Context {
     pub environment: Environment,
     /// For plain requests: no redirects, no proxy.
     pub http: reqwest::Client,
+    /// Why no server's TLS can be trusted on this machine, if so. `http` then speaks without TLS alone.
+    pub no_certificates: Option<String>,
     /// The templates of the key's team; asked once.
     templates: OnceCell<Vec<ListedTemplate>>,
 }
@@ -48,13 +50,19 @@ impl fmt::Debug for Context {
 
 impl Context {
     /// # Errors
-    /// When TLS cannot be set up on this machine.
+    /// When TLS cannot be set up on this machine. That it has no certificates is no error, but what a check tells.
     pub fn new(target: Target, wishes: Wishes, environment: Environment) -> Result<Self, reqwest::Error> {
-        let http = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("ambientctl/", env!("CARGO_PKG_VERSION")))
-            .build()?;
-        Ok(Self { target, wishes, environment, http, templates: OnceCell::new() })
+        let client = || {
+            reqwest::Client::builder()
+                .redirect(reqwest::redirect::Policy::none())
+                .user_agent(concat!("ambientctl/", env!("CARGO_PKG_VERSION")))
+        };
+        let (http, no_certificates) = match client().build() {
+            Ok(http) => (http, None),
+            // Trusts nobody, rather than everybody.
+            Err(error) => (client().tls_certs_only([]).build()?, Some(chain(&error))),
+        };
+        Ok(Self { target, wishes, environment, http, no_certificates, templates: OnceCell::new() })
     }
 
     /// How long one request may take, so that its check still has the time to say so.

@@ -29,6 +29,8 @@ const SERVICES: [&str; 2] = ["engine", "api"];
 const KNOWN_TO_ALL: [&str; 4] = ["ambient", "dev-token", "postgres", "redis"];
 /// The shortest value of a variable that is no setting of ours to count as a secret.
 const SHORTEST_OF_STRANGERS: usize = 8;
+/// What Docker, and Podman, put into each container.
+const CONTAINER_MARKS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
 /// Endings of keys copied from a page with the dots in them.
 const PLACEHOLDER: &str = "...";
 
@@ -194,6 +196,9 @@ impl Target {
         match &self.place {
             Place::Install(folder) => format!("the installation in {}", folder.display()),
             Place::File(file) => format!("{} and the environment", file.display()),
+            Place::Process if CONTAINER_MARKS.iter().any(|mark| Path::new(mark).exists()) => {
+                "the environment of this container".to_owned()
+            }
             Place::Process => "the environment of this process".to_owned(),
         }
     }

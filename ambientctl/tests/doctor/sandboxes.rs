@@ -24,6 +24,12 @@ async fn a_key_is_accepted_and_its_team_is_shown() -> io::Result<()> {
     assert_eq!(finding.seen, "E2B takes the key; its team is `mine`, with 1 templates");
     let finding = lab.finding("e2b-template.ready").await;
     assert!(finding.seen.ends_with(", last built 2026-11-29 10:00 UTC"), "{finding:?}");
+    // What E2B cannot tell is said to be that.
+    let finding = on_e2b(&cloud, OTHER_KEY)?.finding("e2b-key.accepted").await;
+    assert_eq!(
+        finding.seen,
+        "E2B takes the key; it names a team only in front of its templates, and this one has none yet"
+    );
     Ok(())
 }
 

@@ -36,6 +36,10 @@ pub(super) async fn look(context: &Context, sink: &Sink) {
         ));
         return;
     }
+    if context.no_certificates.is_some() {
+        sink.put(Finding::skipped("e2b-key.unknown", "without certificates E2B cannot be asked; see `certificates`"));
+        return;
+    }
     sink.step(format!("the templates of the key's team, from {}", target.settings.e2b.api_url));
     let answer = async {
         let client = context.e2b()?;
@@ -53,7 +57,7 @@ fn accepted(templates: &[ListedTemplate]) -> String {
     match team {
         Some(team) => format!("E2B takes the key; its team is `{team}`, with {} templates", templates.len()),
         None if templates.is_empty() => {
-            "E2B takes the key; its team has no template yet, so E2B does not name it".to_owned()
+            "E2B takes the key; it names a team only in front of its templates, and this one has none yet".to_owned()
         }
         None => format!("E2B takes the key; its team has {} templates", templates.len()),
     }

@@ -2,6 +2,7 @@
 
 mod backend;
 mod bucket;
+mod certificates;
 mod containers;
 mod disk;
 mod e2b_boot;
@@ -42,6 +43,7 @@ pub(super) const CHECKS: &[Check] = &[
     check!("settings", settings::look),
     check!("override", overrides::look),
     check!("backend", backend::look),
+    check!("certificates", certificates::look),
     check!("e2b-key", e2b_key::look),
     check!("e2b-template", e2b_template::look),
     check!("e2b-boot", e2b_boot::look, true),

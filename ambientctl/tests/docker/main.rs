@@ -7,5 +7,6 @@ mod changes;
 mod commands;
 mod convergence;
 mod doctor;
+mod images;
 mod kills;
 mod lab;

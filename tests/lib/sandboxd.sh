@@ -1,7 +1,8 @@
-# A host of sandboxes with two keys, for one script. Sourced. The script calls `stop_host` at its end, whatever the end.
+# A host of sandboxes with three keys, for one script; nobody builds a template with the third. Sourced. The script calls `stop_host` at its end, whatever the end.
 
 export E2B_API_KEY=e2b_0123456789abcdef0123456789abcdef01234567
 export E2B_API_KEY_2=e2b_fedcba9876543210fedcba9876543210fedcba98
+export E2B_API_KEY_3=e2b_00112233445566778899aabbccddeeff00112233
 export NO_PROXY=127.0.0.1,localhost no_proxy=127.0.0.1,localhost PYTHONDONTWRITEBYTECODE=1
 unset E2B_DEBUG E2B_DOMAIN E2B_ACCESS_TOKEN || true
 
@@ -13,8 +14,8 @@ start_host() {
     local binary=$1 data=$2 driver=${SANDBOXD_DRIVER:-namespace} url
     shift 2
     : >"$host_log.out"
-    "$binary" sandboxd --listen 127.0.0.1:0 --key "$E2B_API_KEY" --key "$E2B_API_KEY_2" --data-dir "$data" --driver "$driver" "$@" \
-        >"$host_log.out" 2>"$host_log" &
+    "$binary" sandboxd --listen 127.0.0.1:0 --key "$E2B_API_KEY" --key "$E2B_API_KEY_2" --key "$E2B_API_KEY_3" \
+        --data-dir "$data" --driver "$driver" "$@" >"$host_log.out" 2>"$host_log" &
     host=$!
     host_data=$data
     for _ in $(seq 6000); do

@@ -1,7 +1,7 @@
 //! `ambientctl doctor`: the troubleshooting list, run live.
 
 use std::io::{self, IsTerminal as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use strsim::damerau_levenshtein;
@@ -18,6 +18,9 @@ pub struct Args {
     /// lead nowhere; a template is built anew after a question
     #[arg(long)]
     fix: bool,
+    /// With --fix: build a template without deno and yt-dlp, which only imports from YouTube need
+    #[arg(long, requires = "fix")]
+    without_youtube: bool,
     /// Look only at these checks, such as `bucket`; several with commas or by repeating it
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     only: Vec<String>,
@@ -120,8 +123,7 @@ async fn mend(args: &Args, report: &Report, environment: &Environment, printer: 
                     printer.note(&format!("not done without a yes on a terminal: {}", fix.words()));
                     continue;
                 }
-                let place = (args.env_file.as_deref(), args.dir.dir.as_deref());
-                build(name, place, environment, printer).await.map_err(|failure| failure.summary())
+                build(name, args, environment, printer).await.map_err(|failure| failure.summary())
             }
             _ => apply(fix).map_err(|error| Failure::new(Exit::Unhealthy, error).summary()),
         };
@@ -136,15 +138,11 @@ async fn mend(args: &Args, report: &Report, environment: &Environment, printer: 
     done.len()
 }
 
-async fn build(
-    name: &str,
-    place: (Option<&Path>, Option<&Path>),
-    environment: &Environment,
-    printer: Printer,
-) -> Result<(), Failure> {
+async fn build(name: &str, args: &Args, environment: &Environment, printer: Printer) -> Result<(), Failure> {
     // The report is the command's one document.
     let printer = Printer { json: false, quiet: printer.quiet || printer.json };
-    super::template::build(name, place, environment, printer).await.map(drop)
+    let place = (args.env_file.as_deref(), args.dir.dir.as_deref());
+    super::template::build(name, !args.without_youtube, place, environment, printer).await
 }
 
 fn confirmed(words: &str) -> bool {

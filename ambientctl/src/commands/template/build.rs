@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ambient_e2b::protocol::LogEntry;
-use ambient_e2b::{BuildOptions, Error, Template};
+use ambient_e2b::{BuildOptions, BuiltTemplate, Error, Template};
 use serde_json::json;
 
 use super::failure::told;
@@ -66,15 +66,15 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// A build of this name, as without any other word.
-    pub(super) fn named(name: String, service: Service) -> Self {
+    /// A build of this name, as without any other word but perhaps `--without-youtube`.
+    pub(super) fn named(name: String, with_youtube: bool, service: Service) -> Self {
         Self {
             dev: false,
             name: Some(name),
             cpu: USUAL_CPU,
             memory: USUAL_MEMORY_MB,
             no_cache: false,
-            without_youtube: false,
+            without_youtube: !with_youtube,
             program: None,
             timeout: USUAL_MINUTES,
             service,
@@ -94,7 +94,41 @@ enum BuildError {
     Folder(#[source] io::Error),
 }
 
+/// A build that went well.
+#[derive(Debug)]
+pub(super) struct Done {
+    name: String,
+    /// The template that sessions use.
+    used: String,
+    built: BuiltTemplate,
+    seconds: u64,
+}
+
 pub(super) async fn run(args: &Args, environment: &Environment, printer: Printer) -> Result<Exit, Failure> {
+    let Done { name, used, built, seconds } = build(args, environment, printer).await?;
+    if printer.json {
+        let done = json!({
+            "name": name,
+            "template_id": built.template_id,
+            "build_id": built.build_id,
+            "tags": built.tags,
+            "uploads": built.uploads,
+            "seconds": seconds,
+        });
+        printer.data(&done.to_string());
+    } else {
+        printer.data(&format!("built `{name}` ({}) in {seconds} s", built.template_id));
+    }
+    if name != used {
+        printer.warning(&format!(
+            "`E2B_TEMPLATE` is `{used}`, so sessions go on with that: `ambientctl config set E2B_TEMPLATE {name}` changes it"
+        ));
+    }
+    Ok(Exit::Ok)
+}
+
+/// Builds, and shows the build's log. What came of it is the caller's to tell.
+pub(super) async fn build(args: &Args, environment: &Environment, printer: Printer) -> Result<Done, Failure> {
     let (client, used) = args.service.open(environment, printer)?;
     let name =
         args.name.clone().unwrap_or_else(|| if args.dev { format!("{NAME}{DEV_SUFFIX}") } else { NAME.to_owned() });
@@ -124,26 +158,7 @@ pub(super) async fn run(args: &Args, environment: &Environment, printer: Printer
         }
         failure
     })?;
-    let seconds = begun.elapsed().as_secs();
-    if printer.json {
-        let done = json!({
-            "name": name,
-            "template_id": built.template_id,
-            "build_id": built.build_id,
-            "tags": built.tags,
-            "uploads": built.uploads,
-            "seconds": seconds,
-        });
-        printer.data(&done.to_string());
-    } else {
-        printer.data(&format!("built `{name}` ({}) in {seconds} s", built.template_id));
-    }
-    if name != used {
-        printer.warning(&format!(
-            "`E2B_TEMPLATE` is `{used}`, so sessions go on with that: `ambientctl config set E2B_TEMPLATE {name}` changes it"
-        ));
-    }
-    Ok(Exit::Ok)
+    Ok(Done { name, used, built, seconds: begun.elapsed().as_secs() })
 }
 
 /// A line of the build's log, on stderr.

@@ -47,18 +47,20 @@ pub async fn run(args: &Args, environment: &Environment, printer: Printer) -> Re
     }
 }
 
-/// Builds the template of this name, with the settings of a file or of an installation.
+/// Builds the template of this name, with or without what imports from YouTube need, with the settings of a file or of an
+/// installation.
 ///
 /// # Errors
 /// When the settings are wrong, the service does not do it, or the build fails.
 pub(crate) async fn build(
     name: &str,
+    with_youtube: bool,
     (env_file, dir): (Option<&Path>, Option<&Path>),
     environment: &Environment,
     printer: Printer,
-) -> Result<Exit, Failure> {
+) -> Result<(), Failure> {
     let service = Service::of(env_file.map(Path::to_owned), dir.map(Path::to_owned));
-    build::run(&build::Args::named(name.to_owned(), service), environment, printer).await
+    build::build(&build::Args::named(name.to_owned(), with_youtube, service), environment, printer).await.map(drop)
 }
 
 /// The tag that says which version of this program is in a build.

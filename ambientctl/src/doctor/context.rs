@@ -38,7 +38,7 @@ pub struct Context {
     /// Why no server's TLS can be trusted on this machine, if so. `http` then speaks without TLS alone.
     pub no_certificates: Option<String>,
     /// The templates of the key's team; asked once.
-    templates: OnceCell<Vec<ListedTemplate>>,
+    templates: OnceCell<Result<Vec<ListedTemplate>, ambient_e2b::Error>>,
 }
 
 /// Without the process's variables, which hold secrets.
@@ -118,12 +118,13 @@ impl Context {
         Some(url)
     }
 
-    /// The templates of the key's team. The checks that want them run side by side and ask once; a failure is not kept.
+    /// The templates of the key's team. The checks that want them run side by side and ask once, so that an E2B that says
+    /// nothing is waited for once.
     ///
     /// # Errors
     /// What E2B refused.
-    pub async fn templates(&self, client: &Client) -> Result<&[ListedTemplate], ambient_e2b::Error> {
-        let known = self.templates.get_or_try_init(|| async { client.templates().list().await }).await?;
-        Ok(known)
+    pub async fn templates(&self, client: &Client) -> Result<&[ListedTemplate], &ambient_e2b::Error> {
+        let known = self.templates.get_or_init(|| async { client.templates().list().await }).await;
+        known.as_deref()
     }
 }

@@ -1,6 +1,7 @@
 //! Images of the tests' services with a date and a version of our choice, which no build gives.
 
 use std::cell::RefCell;
+use std::fmt::Write as _;
 use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
@@ -82,7 +83,10 @@ impl Image {
 
     fn put(&self, created: &str, version: &str) -> io::Result<()> {
         let layer = files()?;
-        let identity: String = Sha256::digest(&layer).iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut identity = String::new();
+        for byte in Sha256::digest(&layer) {
+            write!(identity, "{byte:02x}").map_err(io::Error::other)?;
+        }
         let config = json!({
             "architecture": architecture(),
             "os": "linux",
@@ -156,7 +160,7 @@ fn entry(archive: &mut Vec<u8>, name: &str, bytes: &[u8]) -> io::Result<()> {
     // The sum counts itself as spaces.
     put(148, "        ");
     put(156, "0");
-    put(257, "ustar\000");
+    put(257, "ustar\x0000");
     let sum: u32 = head.iter().map(|byte| u32::from(*byte)).sum();
     head[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
     archive.write_all(&head)?;

@@ -134,6 +134,8 @@ async fn what_does_not_answer_delays_nothing_beyond_its_own_limit() -> io::Resul
         let words = found.map(|finding| finding.seen.clone()).unwrap_or_default();
         assert!(words.contains("answer"), "{check}: {words}");
     }
+    // Who wants the same as another check waits with it, and not once more.
+    assert!(report.findings.iter().any(|finding| finding.id == "e2b-template.unknown"), "{:#?}", report.findings);
     Ok(())
 }
 

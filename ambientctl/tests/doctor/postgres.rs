@@ -94,13 +94,11 @@ fn bin() -> io::Result<PathBuf> {
         .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
         .collect();
     found.sort();
-    match found.pop() {
-        Some((_, newest)) => Ok(newest),
-        None => {
-            let output = run(&["pg_config", "--bindir"], &[], "/".into())?;
-            Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
-        }
+    if let Some((_, newest)) = found.pop() {
+        return Ok(newest);
     }
+    let output = run(&["pg_config", "--bindir"], &[], "/".into())?;
+    Ok(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()))
 }
 
 #[expect(clippy::disallowed_methods, reason = "a server of its own, which may be set at will")]

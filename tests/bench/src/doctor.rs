@@ -93,10 +93,8 @@ pub(crate) async fn measure(args: &RunArgs) -> Result<Vec<Figure>, BenchError> {
     let engine = Server::start(place.ambientctl(&["serve"]).stderr(Stdio::null())).await?;
     let figures = Box::pin(figures(&place)).await;
     engine.stop().await?;
-    let removed = place.ambientctl(&["uninstall", "--yes", "--dir", "."]).output().await?;
-    if !removed.status.success() {
-        return Err(BenchError::Unexpected(String::from_utf8_lossy(&removed.stderr).into_owned()));
-    }
+    place.docker(&["rm", "--force", &format!("{PROJECT}-api-1")]).await?;
+    place.docker(&["network", "rm", &format!("{PROJECT}_default")]).await?;
     for server in [host, model, bucket] {
         server.stop().await?;
     }
@@ -169,8 +167,8 @@ fn is_missed_alone(before: &[Value], after: &[Value], silent: &str) -> Result<()
 impl Place<'_> {
     fn write(&self, settings: &BTreeMap<&str, String>) -> Result<(), BenchError> {
         let path = self.home.path().join(".env");
-        let lines: String = settings.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
-        std::fs::write(&path, lines)?;
+        let lines: Vec<String> = settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        std::fs::write(&path, format!("{}\n", lines.join("\n")))?;
         Ok(std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?)
     }
 
@@ -183,6 +181,17 @@ impl Place<'_> {
             tool.env("PATH", path);
         }
         tool
+    }
+
+    /// Takes away what `start` made: there is no installation here that could be uninstalled.
+    async fn docker(&self, words: &[&str]) -> Result<(), BenchError> {
+        let mut docker = command(Path::new("docker"));
+        docker.args(words).env("DOCKER_HOST", format!("unix://{}", self.docker.display()));
+        let done = docker.stdin(Stdio::null()).output().await?;
+        if done.status.success() {
+            return Ok(());
+        }
+        Err(BenchError::Unexpected(String::from_utf8_lossy(&done.stderr).into_owned()))
     }
 
     /// How long a look takes, and what it sees.

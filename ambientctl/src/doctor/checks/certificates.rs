@@ -3,7 +3,6 @@
 use crate::doctor::context::Context;
 use crate::doctor::finding::{Finding, Remedy, Sink};
 
-#[expect(clippy::unused_async, reason = "a check like the others, which wait")]
 pub(super) async fn look(context: &Context, sink: &Sink) {
     sink.put(match &context.no_certificates {
         None => Finding::ok("certificates.there", "this machine knows authorities whose certificates it trusts"),

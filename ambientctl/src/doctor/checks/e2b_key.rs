@@ -41,14 +41,17 @@ pub(super) async fn look(context: &Context, sink: &Sink) {
         return;
     }
     sink.step(format!("the templates of the key's team, from {}", target.settings.e2b.api_url));
-    let answer = async {
-        let client = context.e2b()?;
-        Ok::<_, Error>(context.templates(&client).await?.to_vec())
+    let client = match context.e2b() {
+        Ok(client) => client,
+        Err(error) => {
+            sink.put(refused(target, &error, key));
+            return;
+        }
     };
-    match answer.await {
-        Ok(templates) => sink.put(Finding::ok("e2b-key.accepted", accepted(&templates))),
-        Err(error) => sink.put(refused(target, &error, key)),
-    }
+    sink.put(match context.templates(&client).await {
+        Ok(templates) => Finding::ok("e2b-key.accepted", accepted(templates)),
+        Err(error) => refused(target, error, key),
+    });
 }
 
 /// The key's team, as far as it can be told: E2B names it in front of its templates.

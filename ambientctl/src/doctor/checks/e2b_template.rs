@@ -1,6 +1,6 @@
 //! Whether sessions can use the template that `E2B_TEMPLATE` names: `ambientctl template check`, as a finding.
 
-use ambient_e2b::ErrorKind;
+use ambient_e2b::{Error, ErrorKind};
 
 use crate::commands::template::check::{self, Finding as Verdict, Looked};
 use crate::commands::template::version_tag;
@@ -23,34 +23,45 @@ pub(super) async fn look(context: &Context, sink: &Sink) {
     }
     let name = target.settings.e2b.template.as_str();
     sink.step(format!("the template `{name}`, from {}", target.settings.e2b.api_url));
-    let looked = async {
-        let client = context.e2b()?;
-        let templates = context.templates(&client).await?;
-        check::look(&client, templates, name).await
+    let client = match context.e2b() {
+        Ok(client) => client,
+        Err(error) => {
+            sink.put(untold(context, name, &error));
+            return;
+        }
     };
-    match looked.await {
-        Ok(looked) => sink.put(told(context, name, &looked)),
-        Err(error) => match error.kind() {
-            ErrorKind::TemplateOfAnotherTeam => sink.put(Finding::failure(
-                "e2b-template.other-team",
-                format!("the template `{name}` belongs to another team than `E2B_API_KEY`"),
-                "no session gets a sandbox: E2B lets each team use its own templates alone",
-                target.set_secret(super::e2b_key::NAME),
-            )),
-            ErrorKind::TemplateUnknown => {
-                sink.put(told(context, name, &Looked { finding: Verdict::Missing { like: None }, built_at: None }));
-            }
-            // The check of the key says what is wrong with it.
-            ErrorKind::KeyRefused | ErrorKind::Unavailable | ErrorKind::Config | ErrorKind::KeyMissing => {
-                sink.put(Finding::skipped("e2b-template.unknown", "E2B does not answer this key; see `e2b-key`"));
-            }
-            _ => sink.put(Finding::failure(
-                "e2b-template.unclear",
-                format!("E2B did not say whether there is a template `{name}`: {}", chain(&error)),
-                "sessions that cannot use it end as `terminated`",
-                Remedy::run(target.template("ambientctl template list")),
-            )),
+    sink.put(match context.templates(&client).await {
+        Ok(templates) => match check::look(&client, templates, name).await {
+            Ok(looked) => told(context, name, &looked),
+            Err(error) => untold(context, name, &error),
         },
+        Err(error) => untold(context, name, error),
+    });
+}
+
+/// What E2B says instead of an answer.
+fn untold(context: &Context, name: &str, error: &Error) -> Finding {
+    let target = &context.target;
+    match error.kind() {
+        ErrorKind::TemplateOfAnotherTeam => Finding::failure(
+            "e2b-template.other-team",
+            format!("the template `{name}` belongs to another team than `E2B_API_KEY`"),
+            "no session gets a sandbox: E2B lets each team use its own templates alone",
+            target.set_secret(super::e2b_key::NAME),
+        ),
+        ErrorKind::TemplateUnknown => {
+            told(context, name, &Looked { finding: Verdict::Missing { like: None }, built_at: None })
+        }
+        // The check of the key says what is wrong with it.
+        ErrorKind::KeyRefused | ErrorKind::Unavailable | ErrorKind::Config | ErrorKind::KeyMissing => {
+            Finding::skipped("e2b-template.unknown", "E2B does not answer this key; see `e2b-key`")
+        }
+        _ => Finding::failure(
+            "e2b-template.unclear",
+            format!("E2B did not say whether there is a template `{name}`: {}", chain(error)),
+            "sessions that cannot use it end as `terminated`",
+            Remedy::run(target.template("ambientctl template list")),
+        ),
     }
 }
 

@@ -167,3 +167,48 @@ fn words_that_are_wrong_end_with_2() {
         assert!(text.starts_with("exit: 2\n") && text.contains(said), "{text}");
     }
 }
+
+#[test]
+fn no_secret_is_shown_however_much_is_logged() {
+    let home = tempfile::tempdir().unwrap();
+    let model = model().unwrap();
+    let server = model.trim_end_matches("/v1");
+    let secrets = [
+        ("E2B_API_KEY", "e2b_canary1canary1canary1canary1canary1ca"),
+        ("AWS_SECRET_ACCESS_KEY", "canary2-of-the-bucket"),
+        ("LLM_API_KEY", "canary3-of-the-model"),
+        ("API_KEY", "canary4-of-the-engine"),
+        ("DATABASE_URL", "postgres://ann:canary5-of-the-database@127.0.0.1:1/films"),
+        ("REDIS_URL", "redis://:canary6-of-redis@127.0.0.1:1/0"),
+    ];
+    let plain = [
+        ("SANDBOX_BACKEND", "e2b"),
+        ("E2B_API_URL", server),
+        ("S3_ENDPOINT", server),
+        ("S3_BUCKET", "films"),
+        ("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"),
+        ("LLM_BASE_URL", model.as_str()),
+        ("LLM_MODEL", "test-model"),
+        ("AGENT_MODEL", "test-model"),
+        ("SERVER_PORT", "1"),
+    ];
+    let lines: String =
+        secrets.iter().chain(&plain).fold(String::new(), |text, (name, value)| text + name + "=" + value + "\n");
+    fs::write(home.path().join(".env"), lines).unwrap();
+    for given in [
+        &["doctor"][..],
+        &["doctor", "--json"],
+        &["doctor", "--quiet"],
+        &["doctor", "--deep", "--timeout", "2", "--only", "llm,e2b-key,e2b-boot,bucket,store,redis"],
+        &["verify", "--url", "http://127.0.0.1:1"],
+        &["verify", "--json", "--url", server],
+    ] {
+        let mut command = words(&home, given);
+        command.env("RUST_LOG", "trace").env("RUST_BACKTRACE", "1").env("DOCKER_HOST", "unix:///no/such/docker.sock");
+        let text = told(home.path(), &command.output().unwrap());
+        assert!(!text.starts_with("exit: 0"), "{given:?}: {text}");
+        for canary in ["canary1", "canary2", "canary3", "canary4", "canary5", "canary6"] {
+            assert!(!text.contains(canary), "{given:?} shows {canary}: {text}");
+        }
+    }
+}

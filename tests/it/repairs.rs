@@ -207,3 +207,48 @@ fn an_engine_of_another_version_is_replaced_by_this_one() {
     );
     assert!(are_well(&findings), "{findings:#?}");
 }
+
+/// A small disk for the videos, seen by these programs alone: full, then looked through as the remedy says, then larger.
+const ON_A_SMALL_DISK: &str = r#"set -e
+mount -t tmpfs -o size=400m none "$VIDEO_FOLDER"
+head -c 3000000 /dev/zero >"$VIDEO_FOLDER/old.mp4"
+look() { "$@" doctor --json --only disk >"$HOME/$when.json" && code=0 || code=$?; echo $code >"$HOME/$when.code"; }
+when=full look "$@"
+sh -c "$REMEDY" >"$HOME/remedy"
+mount -o remount,size=40g "$VIDEO_FOLDER"
+when=larger look "$@""#;
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the disk is mounted for programs of its own")]
+fn a_disk_without_room_is_told_with_what_finds_its_largest_files() {
+    let home = tempfile::tempdir().unwrap();
+    let videos = home.path().join("videos");
+    fs::create_dir(&videos).unwrap();
+    let remedy = format!("du -xh --max-depth=2 {} | sort -h | tail", videos.display());
+    let program = ambientctl(home.path()).get_program().to_owned();
+    let mut apart = Command::new("unshare");
+    if !nix::unistd::geteuid().is_root() {
+        apart.arg("--map-root-user");
+    }
+    apart.args(["--mount", "sh", "-c", ON_A_SMALL_DISK, "sh"]).arg(program).current_dir(home.path());
+    apart.env("HOME", home.path()).env("VIDEO_FOLDER", &videos).env("REMEDY", &remedy);
+    let output = apart.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let findings = |when: &str| -> (String, Vec<Value>) {
+        let document: Value =
+            serde_json::from_slice(&fs::read(home.path().join(when).with_extension("json")).unwrap()).unwrap();
+        let code = fs::read_to_string(home.path().join(when).with_extension("code")).unwrap();
+        (code, document["findings"].as_array().cloned().unwrap())
+    };
+    let (code, full) = findings("full");
+    let [level, seen, why, told_remedy] = told(&full, "disk.room");
+    assert_eq!((code.trim(), level), ("1", "failure"), "{full:#?}");
+    assert!(seen.starts_with("`VIDEO_FOLDER`") && seen.ends_with("MiB free"), "{seen}");
+    assert_eq!(
+        (why, told_remedy),
+        ("uploads, clips and frames are written there, and fail on a full disk", remedy.as_str())
+    );
+    assert!(fs::read_to_string(home.path().join("remedy")).unwrap().contains("2.9M"));
+    let (code, larger) = findings("larger");
+    assert!(are_well(&larger) && code.trim() == "0", "{larger:#?}");
+}

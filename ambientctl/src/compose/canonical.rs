@@ -151,7 +151,7 @@ fn mount(item: Node, path: &str) -> Result<Node, Mistake> {
     };
     let mount = mounts::parse(short).map_err(|problem| Mistake::new(place, path, problem))?;
     let is_bind = mount.is_bind();
-    let own = if is_bind {
+    let bind = is_bind.then(|| {
         mapping(
             place,
             [
@@ -160,20 +160,18 @@ fn mount(item: Node, path: &str) -> Result<Node, Mistake> {
                 ("create_host_path", Some(Data::Switch(true))),
             ],
         )
-    } else {
-        mapping(place, [("nocopy", mount.no_copy.then_some(Data::Switch(true)))])
-    };
-    let kind = if is_bind { "bind" } else { "volume" };
-    let copy_of_bind = (is_bind && mount.no_copy).then(|| mapping(place, [("nocopy", Some(Data::Switch(true)))]).data);
+    });
+    let volume =
+        (!is_bind || mount.no_copy).then(|| mapping(place, [("nocopy", mount.no_copy.then_some(Data::Switch(true)))]));
     Ok(mapping(
         place,
         [
-            ("type", Some(text(kind))),
+            ("type", Some(text(if is_bind { "bind" } else { "volume" }))),
             ("source", mount.source.map(Data::Text)),
             ("target", Some(text(mount.target))),
             ("read_only", mount.read_only.then_some(Data::Switch(true))),
-            (kind, Some(own.data)),
-            ("volume", copy_of_bind),
+            ("bind", bind.map(|own| own.data)),
+            ("volume", volume.map(|own| own.data)),
         ],
     ))
 }

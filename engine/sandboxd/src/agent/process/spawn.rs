@@ -45,9 +45,9 @@ pub(super) fn spawn(
     let StartProcess { process: config, pty, tag, stdin } = request;
     let folder = folder(agent, user, config.cwd.as_deref())?;
 
-    let words = || std::iter::once(config.cmd.as_str()).chain(config.args.iter().map(String::as_str));
     let start = |before: &[&'static str]| -> io::Result<(Child, Ends)> {
-        let mut words = before.iter().copied().chain(words());
+        let own = std::iter::once(&config.cmd).chain(&config.args).map(String::as_str);
+        let mut words = before.iter().copied().chain(own);
         #[expect(clippy::disallowed_methods, reason = "commands of a sandbox are started here and nowhere else")]
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words).current_dir(&folder).env_clear();

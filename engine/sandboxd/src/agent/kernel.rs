@@ -1,53 +1,17 @@
-//! What Rust's safe interfaces do not offer: waiting for any open file, what a child does between fork and exec, and a filter of system
-//! calls.
+//! What Rust's safe interfaces do not offer: waiting for any open file, and a filter of system calls.
 
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::os::fd::OwnedFd;
 
 use nix::libc;
-use nix::unistd::{Gid, Uid, setgid, setgroups, setsid, setuid};
-use rustix::fs::{Mode as FileMode, OFlags};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-
-use super::users::User;
 
 /// Lets the runtime wait for an open file.
 #[expect(unsafe_code, reason = "tokio cannot know that a descriptor stays open; a type that owns it keeps it so")]
 pub(super) fn awaited(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is open and the same until it is dropped, and nothing swaps it: the `AsyncFd` is only lent out shared.
     unsafe { AsyncFd::register_with_interest(fd, interest) }.map_err(|error| error.into_parts().1)
-}
-
-/// How much sooner than the agent a command is killed for want of memory.
-const COMES_FIRST: &[u8] = b"300";
-
-/// Lets the command run as this user, in all of the user's groups; with `terminal` as leader of a session whose terminal is its standard
-/// input.
-#[expect(unsafe_code, reason = "supplementary groups and a controlling terminal can only be set between fork and exec")]
-pub(super) fn run_as(command: &mut Command, user: &User, terminal: bool) {
-    let groups: Vec<Gid> = user.groups().into_iter().map(Gid::from_raw).collect();
-    let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
-    let change = move || {
-        if terminal {
-            setsid()?;
-            rustix::process::ioctl_tiocsctty(io::stdin().as_fd())?;
-        }
-        // When memory is short, a command goes before the agent. Of no use is no reason to fail.
-        if let Ok(file) =
-            rustix::fs::open(c"/proc/self/oom_score_adj", OFlags::WRONLY | OFlags::CLOEXEC, FileMode::empty())
-        {
-            let _killed_like_any_other = rustix::io::write(&file, COMES_FIRST);
-        }
-        setgroups(&groups)?;
-        setgid(gid)?;
-        setuid(uid)?;
-        Ok(())
-    };
-    // SAFETY: the closure only makes system calls: it allocates nothing, takes no lock and touches no state of other threads.
-    unsafe { command.pre_exec(change) };
 }
 
 /// What a filter answers.

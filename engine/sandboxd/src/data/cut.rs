@@ -7,21 +7,23 @@ use std::task::{Context, Poll};
 use axum::body::Body;
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 /// A body that ends in an error at the cut: the client sees a broken stream, not an end.
-struct Cut {
-    inner: Incoming,
+struct Cut<B> {
+    inner: B,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 /// The same body, which breaks at the cut.
-pub(super) fn body(inner: Incoming, cut: &CancellationToken) -> Body {
+pub(super) fn body<B>(inner: B, cut: &CancellationToken) -> Body
+where
+    B: HttpBody<Data = Bytes, Error = hyper::Error> + Send + Unpin + 'static,
+{
     Body::new(Cut { inner, cut: Box::pin(cut.clone().cancelled_owned()) })
 }
 
-impl HttpBody for Cut {
+impl<B: HttpBody<Data = Bytes, Error = hyper::Error> + Unpin> HttpBody for Cut<B> {
     type Data = Bytes;
     type Error = io::Error;
 

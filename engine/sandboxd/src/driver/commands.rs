@@ -13,9 +13,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 
-use super::dial::{Dial, DialFailure};
+use super::dial::{Answer, Dial, DialFailure};
 
 /// Most bytes of one event: a chunk of output in base64, with room.
 const EVENT_LIMIT: usize = 1 << 20;
@@ -57,7 +56,7 @@ pub(crate) enum RunFailure {
 
 /// The events of one command.
 struct Events {
-    body: Incoming,
+    body: Answer,
     frames: FrameDecoder,
 }
 

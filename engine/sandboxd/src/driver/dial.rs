@@ -1,13 +1,18 @@
 //! Requests to the agent of a sandbox, over its socket.
 
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::AsRawFd as _;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use axum::body::Body;
 use axum::http::header::{CONNECTION, HOST, UPGRADE};
 use axum::http::{HeaderValue, Request, Response, StatusCode};
+use bytes::Bytes;
 use camino::Utf8PathBuf;
+use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper::upgrade::Upgraded;
@@ -80,15 +85,16 @@ impl Dial {
     }
 
     /// Sends a request. Its connection is its own, and ends with its answer: a stream that nobody reads any more is noticed at once.
-    pub(crate) async fn send(&self, mut request: Request<Body>) -> Result<Response<Incoming>, DialFailure> {
-        let connection = self.place.connect().await.map_err(DialFailure::Connect)?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(connection)).await.map_err(DialFailure::Answer)?;
-        self.tasks.spawn(async move {
-            // How it ended shows in the request's own answer.
-            let _ended = connection.with_upgrades().await;
+    pub(crate) async fn send(&self, request: Request<Body>) -> Result<Response<Answer>, DialFailure> {
+        let (mut sender, connection) = self.open().await?;
+        let mut connection = Some(Box::new(connection));
+        let mut answered = pin!(sender.send_request(to_agent(request)));
+        let answer = poll_fn(|context| match answered.as_mut().poll(context) {
+            Poll::Pending if carry(&mut connection, context) => answered.as_mut().poll(context),
+            answer => answer,
         });
-        request.headers_mut().insert(HOST, HeaderValue::from_static("sandbox"));
-        sender.send_request(request).await.map_err(DialFailure::Answer)
+        let answer = answer.await.map_err(DialFailure::Answer)?;
+        Ok(answer.map(|body| Answer { body, connection }))
     }
 
     /// A connection to a program in the sandbox; `None` when nothing listens on the port.
@@ -97,7 +103,12 @@ impl Dial {
         *request.uri_mut() = format!("/ports/{port}").parse().expect("a number makes a path");
         request.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
         request.headers_mut().insert(UPGRADE, HeaderValue::from_static(PORT_PROTOCOL));
-        let response = self.send(request).await?;
+        let (mut sender, connection) = self.open().await?;
+        self.tasks.spawn(async move {
+            // How it ended shows in the request's own answer.
+            let _ended = connection.with_upgrades().await;
+        });
+        let response = sender.send_request(to_agent(request)).await.map_err(DialFailure::Answer)?;
         match response.status() {
             StatusCode::SWITCHING_PROTOCOLS => {
                 hyper::upgrade::on(response).await.map(Some).map_err(DialFailure::Answer)
@@ -105,5 +116,55 @@ impl Dial {
             StatusCode::BAD_GATEWAY => Ok(None),
             other => Err(DialFailure::Refused(other)),
         }
+    }
+
+    async fn open(&self) -> Result<(http1::SendRequest<Body>, Connection), DialFailure> {
+        let connection = self.place.connect().await.map_err(DialFailure::Connect)?;
+        http1::handshake(TokioIo::new(connection)).await.map_err(DialFailure::Answer)
+    }
+}
+
+fn to_agent(mut request: Request<Body>) -> Request<Body> {
+    request.headers_mut().insert(HOST, HeaderValue::from_static("sandbox"));
+    request
+}
+
+type Connection = http1::Connection<TokioIo<UnixStream>, Body>;
+
+/// Moves bytes over a connection that is still there; `false` when it is gone. How it ended shows in the request's own answer.
+fn carry(connection: &mut Option<Box<Connection>>, context: &mut Context<'_>) -> bool {
+    let Some(open) = connection else { return false };
+    if Pin::new(open).poll(context).is_ready() {
+        *connection = None;
+    }
+    true
+}
+
+/// The body of an answer. It takes its connection along: whoever reads the one moves the other, without a task in between, and both go at once.
+pub(crate) struct Answer {
+    body: Incoming,
+    connection: Option<Box<Connection>>,
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match Pin::new(&mut self.body).poll_frame(context) {
+            Poll::Pending if carry(&mut self.connection, context) => Pin::new(&mut self.body).poll_frame(context),
+            frame => frame,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

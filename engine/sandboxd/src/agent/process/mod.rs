@@ -3,6 +3,7 @@
 mod attend;
 mod calls;
 mod ending;
+mod launch;
 mod pipe;
 mod spawn;
 mod stream;

@@ -1,12 +1,11 @@
 //! Starts a process as a call wants it.
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +14,8 @@ use ambient_e2b::protocol::process::StartProcess;
 use nix::pty::{OpenptyResult, Winsize, openpty};
 
 use super::attend::{Happening, Input, Process, Source};
+use super::launch::{Launch, Surroundings};
 use super::pipe::{Pipe, Size};
-use crate::agent::kernel;
 use crate::agent::paths;
 use crate::agent::state::Agent;
 use crate::agent::users::User;
@@ -29,7 +28,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 /// Runs the words that follow, for a program that cannot be started: it so ends with 126 or 127 and a line on standard error, as clients
 /// expect.
-const BY_SHELL: [&str; 4] = ["/bin/sh", "-c", "exec \"${@}\"", "--"];
+const BY_SHELL: [&CStr; 4] = [c"/bin/sh", c"-c", c"exec \"${@}\"", c"--"];
 
 /// The size of a terminal that a call gave none.
 const USUAL_SIZE: Size = Size { columns: 80, rows: 24 };
@@ -45,31 +44,25 @@ pub(super) fn spawn(
     let StartProcess { process: config, pty, tag, stdin } = request;
     let folder = folder(agent, user, config.cwd.as_deref())?;
 
-    let start = |before: &[&'static str]| -> io::Result<(Child, Ends)> {
-        let own = std::iter::once(&config.cmd).chain(&config.args).map(String::as_str);
-        let mut words = before.iter().copied().chain(own);
-        #[expect(clippy::disallowed_methods, reason = "commands of a sandbox are started here and nowhere else")]
-        let mut command = Command::new(words.next().unwrap_or_default());
-        command.args(words).current_dir(&folder).env_clear();
-        command.envs(environment(agent, user));
-        command.envs(config.envs.iter().map(|(name, value)| (name, value.expose())));
-        command.env("PWD", &folder);
-        kernel::run_as(&mut command, user, pty.is_some());
-        let ends = match &pty {
-            Some(pty) => terminal_ends(&mut command, pty.size.map_or(USUAL_SIZE, size))?,
-            None => Ends::pipes(&mut command, stdin.unwrap_or(true)),
-        };
-        // The command holds the child's end of a terminal, which would have no end while it lives: it goes here.
-        Ok((command.spawn()?, ends))
-    };
+    let mut variables = environment(agent, user);
+    variables.extend(config.envs.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())));
     let started = agent.processes.start(|| {
-        let (child, ends) = start(&[]).or_else(|_not_by_itself| start(&BY_SHELL))?;
-        Ok((child.id(), (child, ends)))
+        let (ours, theirs) = match &pty {
+            Some(pty) => Ends::terminal(pty.size.map_or(USUAL_SIZE, size))?,
+            None => Ends::pipes(stdin.unwrap_or(true))?,
+        };
+        let around =
+            Surroundings { user, variables: &variables, folder: &folder, ends: theirs, has_terminal: pty.is_some() };
+        let words = std::iter::once(&config.cmd).chain(&config.args).map(String::as_str);
+        let launch = Launch::new(words, around)?;
+        let pid = launch.start().or_else(|_not_by_itself| launch.after(&BY_SHELL).start())?;
+        // The child's ends are closed here: while this process holds them, there is no end of what it reads.
+        Ok((pid.as_raw().unsigned_abs(), ours))
     });
     let failed =
         |error: io::Error| ConnectError::new(Code::InvalidArgument, format!("cannot start `{}`: {error}", config.cmd));
-    let (pid, (child, ends), ended) = started.map_err(failed)?;
-    let (sources, input) = ends.ours(child).map_err(failed)?;
+    let (pid, ends, ended) = started.map_err(failed)?;
+    let (sources, input) = ends.ours().map_err(failed)?;
     let process = Arc::new(Process::new(pid, config, tag, input));
     agent.processes.follow(&process, Arc::clone(&process).attend(sources, ended, limit));
     Ok(process)
@@ -103,20 +96,36 @@ pub(super) fn size(size: ambient_e2b::protocol::process::PtySize) -> Size {
 
 /// The agent's side of what connects it with a child.
 enum Ends {
-    Pipes,
+    Pipes { input: Option<OwnedFd>, output: OwnedFd, errors: OwnedFd },
     Terminal(OwnedFd),
 }
 
 impl Ends {
-    fn pipes(command: &mut Command, has_input: bool) -> Self {
-        command.stdin(if has_input { Stdio::piped() } else { Stdio::null() });
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A group of its own: `kill 0` in a command is not to reach other commands.
-        command.process_group(0);
-        Self::Pipes
+    /// Pipes, and the child's ends of them.
+    fn pipes(has_input: bool) -> io::Result<(Self, [OwnedFd; 3])> {
+        let (output, to_output) = io::pipe()?;
+        let (errors, to_errors) = io::pipe()?;
+        let (input, from_input) = if has_input {
+            let (from_input, input) = io::pipe()?;
+            (Some(input.into()), from_input.into())
+        } else {
+            (None, File::open("/dev/null")?.into())
+        };
+        let ours = Self::Pipes { input, output: output.into(), errors: errors.into() };
+        Ok((ours, [from_input, to_output.into(), to_errors.into()]))
     }
 
-    fn ours(self, mut child: Child) -> io::Result<(Vec<Source>, Input)> {
+    /// A terminal, and the child's end of it.
+    fn terminal(size: Size) -> io::Result<(Self, [OwnedFd; 3])> {
+        let size = Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
+        let OpenptyResult { master, slave } = openpty(&size, None)?;
+        for fd in [&master, &slave] {
+            rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?;
+        }
+        Ok((Self::Terminal(master), [slave.try_clone()?, slave.try_clone()?, slave]))
+    }
+
+    fn ours(self) -> io::Result<(Vec<Source>, Input)> {
         match self {
             Self::Terminal(terminal) => {
                 let pipe = Arc::new(Pipe::new(terminal)?);
@@ -124,36 +133,17 @@ impl Ends {
                 let source = Source { pipe, chunk_bytes: TERMINAL_CHUNK_BYTES, happening: Happening::Terminal };
                 Ok((vec![source], input))
             }
-            Self::Pipes => {
-                let mut sources = Vec::with_capacity(2);
-                let mut source = |fd: OwnedFd, happening| -> io::Result<()> {
-                    let pipe = Arc::new(Pipe::new(fd)?);
-                    sources.push(Source { pipe, chunk_bytes: PIPE_CHUNK_BYTES, happening });
-                    Ok(())
+            Self::Pipes { input, output, errors } => {
+                let source = |fd, happening| -> io::Result<Source> {
+                    Ok(Source { pipe: Arc::new(Pipe::new(fd)?), chunk_bytes: PIPE_CHUNK_BYTES, happening })
                 };
-                if let Some(stdout) = child.stdout.take() {
-                    source(stdout.into(), Happening::Stdout)?;
-                }
-                if let Some(stderr) = child.stderr.take() {
-                    source(stderr.into(), Happening::Stderr)?;
-                }
-                let input = match child.stdin.take() {
-                    Some(stdin) => Input::Pipe(tokio::sync::Mutex::new(Some(Pipe::new(stdin.into())?))),
+                let sources = vec![source(output, Happening::Stdout)?, source(errors, Happening::Stderr)?];
+                let input = match input {
+                    Some(input) => Input::Pipe(tokio::sync::Mutex::new(Some(Pipe::new(input)?))),
                     None => Input::None,
                 };
                 Ok((sources, input))
             }
         }
     }
-}
-
-fn terminal_ends(command: &mut Command, size: Size) -> io::Result<Ends> {
-    let size = Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
-    let OpenptyResult { master, slave } = openpty(&size, None)?;
-    for fd in [&master, &slave] {
-        rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?;
-    }
-    let slave = File::from(slave);
-    command.stdin(slave.try_clone()?).stdout(slave.try_clone()?).stderr(slave);
-    Ok(Ends::Terminal(master))
 }

@@ -2,6 +2,7 @@
 
 mod asking;
 mod cli;
+mod inherited_files;
 mod initial_block;
 mod logs;
 mod media;
@@ -20,6 +21,7 @@ use clap::Parser as _;
 use crate::cli::Cli;
 
 fn main() -> ExitCode {
+    inherited_files::keep_back();
     let words = match Cli::try_parse() {
         Ok(words) => words,
         Err(stop) => {

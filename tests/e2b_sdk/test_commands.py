@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import until
@@ -134,6 +135,37 @@ def test_a_timeout_of_the_sandbox_breaks_its_commands(make):
 def test_many_commands_at_once(shared):
     handles = [shared.commands.run(f"sleep 0.3; echo {n}", background=True) for n in range(20)]
     assert [handle.wait().stdout for handle in handles] == [f"{n}\n" for n in range(20)]
+
+
+def test_every_command_gets_its_own_end(shared):
+    def end(n):
+        # It leaves an orphan, whose end comes among those of the others.
+        try:
+            return shared.commands.run(f"(sleep 0.0{n % 10} &) > /dev/null 2>&1; echo {n}; exit {n % 50}").stdout, 0
+        except CommandExitException as exit:
+            return exit.stdout, exit.exit_code
+
+    with ThreadPoolExecutor(8) as pool:
+        ends = list(pool.map(end, range(120)))
+    assert ends == [(f"{n}\n", n % 50) for n in range(120)]
+    zombies = "ps -e -o stat= | grep -c ^Z || true"
+    assert until(lambda: shared.commands.run(zombies).stdout == "0\n", 10), shared.commands.run("ps -ef").stdout
+
+
+def test_a_command_has_nothing_of_who_started_it(shared):
+    def words(line):
+        return shared.commands.run(line).stdout.split()
+
+    status = dict(line.split(":\t", 1) for line in shared.commands.run("cat /proc/self/status").stdout.splitlines())
+    assert (status["SigBlk"], status["SigIgn"], status["SigCgt"]) == ("0" * 16,) * 3
+    assert sorted(status["Groups"].split()) == sorted(words("id -G"))
+    assert words("ls /proc/self/fd") == ["0", "1", "2", "3"], "3 is the folder that `ls` reads"
+    group, leader = words("ps -o pgid=,pid= -p $$")
+    assert group == leader
+    assert words("cat /proc/self/oom_score_adj") == ["300"]
+    names = {line.split("=")[0] for line in shared.commands.run("env").stdout.splitlines()}
+    known = {"HOME", "USER", "LOGNAME", "PATH", "PWD", "SHLVL", "_"}
+    assert {name for name in names if not name.startswith("E2B_")} == known
 
 
 def test_a_terminal_is_one(shared):

@@ -14,8 +14,9 @@ start_host() {
     local binary=$1 data=$2 driver=${SANDBOXD_DRIVER:-namespace} url
     shift 2
     : >"$host_log.out"
+    # A careless shell left the machine's root open: no sandbox is to get at it.
     "$binary" sandboxd --listen 127.0.0.1:0 --key "$E2B_API_KEY" --key "$E2B_API_KEY_2" --key "$E2B_API_KEY_3" \
-        --data-dir "$data" --driver "$driver" "$@" >"$host_log.out" 2>"$host_log" &
+        --data-dir "$data" --driver "$driver" "$@" >"$host_log.out" 2>"$host_log" 9</ &
     host=$!
     host_data=$data
     for _ in $(seq 6000); do

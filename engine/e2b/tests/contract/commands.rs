@@ -66,6 +66,23 @@ pub(super) async fn a_program_needs_no_shell(server: &Server) -> anyhow::Result<
     Ok(())
 }
 
+pub(super) async fn a_program_is_looked_for_as_a_shell_does(server: &Server) -> anyhow::Result<()> {
+    let sandbox = server.sandbox().await?;
+    let make = "mkdir -p '/tmp/a b' && cd '/tmp/a b' && echo 'echo without a line of its own: \"$@\"' > plain && chmod 755 plain && touch none";
+    ensure!(shell(&sandbox, make).await?.is_success());
+    let found = Command::program("plain").args(["1 2", ""]).env("PATH", "/nowhere:/tmp/a b:/usr/bin:/bin");
+    let output = sandbox.commands().run(&found).await?;
+    ensure!(output.stdout.text() == "without a line of its own: 1 2 \n", "{output:?}");
+    let beside = Command::program("./plain").current_dir("/tmp/a b");
+    ensure!(sandbox.commands().run(&beside).await?.is_success());
+    for (program, code) in [("no-such-program-at-all", 127), ("/tmp/a b/none", 126), ("/tmp", 126)] {
+        let output = sandbox.commands().run(&Command::program(program)).await?;
+        ensure!(output.exit.code == code && !output.stderr.bytes().is_empty(), "`{program}`: {output:?}");
+    }
+    sandbox.kill().await?;
+    Ok(())
+}
+
 pub(super) async fn input_reaches_a_command(server: &Server) -> anyhow::Result<()> {
     let sandbox = server.sandbox().await?;
     let mut process = sandbox.commands().start(&Command::shell("cat; echo end").with_stdin()).await?;

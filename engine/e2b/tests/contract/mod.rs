@@ -57,6 +57,7 @@ stories![
     commands::a_command_gets_its_surroundings,
     commands::a_signal_shows_in_the_exit,
     commands::a_program_needs_no_shell,
+    commands::a_program_is_looked_for_as_a_shell_does,
     commands::input_reaches_a_command,
     commands::a_command_can_be_left_and_joined,
     commands::dropping_leaves_and_kill_ends,

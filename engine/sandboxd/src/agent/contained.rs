@@ -15,7 +15,7 @@ use nix::sys::prctl;
 use nix::sys::stat::{Mode, umask};
 
 use super::failure::{Attempting as _, StartFailure};
-use super::{AgentSpec, DOOR_SOCKET, DOOR_SPEC, init, privileges, root, serve};
+use super::{AgentSpec, DOOR_SOCKET, DOOR_SPEC, init, kernel, privileges, root, serve};
 
 /// Serves until the host is gone.
 pub(super) fn run(door: &Path) -> Result<ExitCode, StartFailure> {
@@ -25,6 +25,7 @@ pub(super) fn run(door: &Path) -> Result<ExitCode, StartFailure> {
     let spec: AgentSpec =
         serde_json::from_slice(&text).map_err(std::io::Error::from).attempting("understand what the host wants")?;
     umask(Mode::from_bits_truncate(0o022));
+    kernel::ignore_no_signal();
     root::make_tmp().attempting("make `/tmp`")?;
     // So that no command is in a session with this process.
     let _is_leader_already = nix::unistd::setsid();

@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use nix::sys::stat::{Mode, umask};
 
 use super::failure::{Attempting as _, StartFailure};
-use super::{BootSpec, Report, boot, enter, loopback, privileges, root, serve};
+use super::{BootSpec, Report, boot, enter, kernel, loopback, privileges, root, serve};
 
 /// Makes the sandbox and serves it until the host is gone.
 pub(super) fn run() -> Result<ExitCode, StartFailure> {
@@ -30,6 +30,7 @@ pub(super) fn run() -> Result<ExitCode, StartFailure> {
         loopback::switch_on().attempting("switch on the loopback interface")?;
     }
     umask(Mode::from_bits_truncate(0o022));
+    kernel::ignore_no_signal();
     // So that no command is in a session with this process.
     let _is_leader_already = nix::unistd::setsid();
     privileges::give_up(spec.data_limit_bytes)?;

@@ -1,4 +1,4 @@
-//! What Rust's safe interfaces do not offer: waiting for any open file, and a filter of system calls.
+//! What Rust's safe interfaces do not offer: waiting for any open file, signals of any number, and a filter of system calls.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,6 +12,34 @@ use tokio::io::unix::AsyncFd;
 pub(super) fn awaited(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is open and the same until it is dropped, and nothing swaps it: the `AsyncFd` is only lent out shared.
     unsafe { AsyncFd::register_with_interest(fd, interest) }.map_err(|error| error.into_parts().1)
+}
+
+/// The kernel's record of what a signal does, as four words: what it calls, flags, and two that only say more of that.
+type Disposition = [usize; 4];
+
+/// Of a signal that is ignored.
+const IGNORED: usize = libc::SIG_IGN;
+
+/// Lets signals do what they usually do that this process was started to ignore (a shell lets what it starts with `&` ignore some): programs
+/// inherit that, and `timeout --signal QUIT` would do nothing in a sandbox. This program's own choice, [`libc::SIGPIPE`], stays.
+#[expect(unsafe_code, reason = "safe interfaces know the signals that have a name, and not all have one")]
+pub(super) fn ignore_no_signal() {
+    const SIGNALS: libc::c_int = 64;
+    for signal in (1..=SIGNALS).filter(|signal| *signal != libc::SIGPIPE) {
+        let (mut now, usual) = (Disposition::default(), Disposition::default());
+        // SAFETY: both records are as large as the kernel's, and live until the calls return.
+        unsafe {
+            let (now, none) = (std::ptr::from_mut(&mut now), std::ptr::null::<Disposition>());
+            libc::syscall(libc::SYS_rt_sigaction, signal, none, now, size_of::<u64>());
+        }
+        if now[0] == IGNORED {
+            // SAFETY: as above; the usual way runs nothing of this process. The kernel refuses where there is no choice.
+            unsafe {
+                let (usual, none) = (std::ptr::from_ref(&usual), std::ptr::null::<Disposition>());
+                libc::syscall(libc::SYS_rt_sigaction, signal, usual, none, size_of::<u64>());
+            }
+        }
+    }
 }
 
 /// What a filter answers.

@@ -208,11 +208,11 @@ impl Process {
     }
 
     async fn carry(&self, source: &Source) {
-        let mut buffer = vec![0; source.chunk_bytes];
+        let mut buffer = Vec::with_capacity(source.chunk_bytes);
         loop {
             match source.pipe.read(&mut buffer).await {
-                Ok(0) => return,
-                Ok(length) => self.tell((source.happening)(Bytes::copy_from_slice(&buffer[..length]))).await,
+                Ok(()) if buffer.is_empty() => return,
+                Ok(()) => self.tell((source.happening)(Bytes::copy_from_slice(&buffer))).await,
                 Err(error) => {
                     tracing::warn!(%error, pid = self.pid, "cannot read the output of a process");
                     return;

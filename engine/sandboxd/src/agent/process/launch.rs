@@ -24,7 +24,7 @@ use crate::agent::users::User;
 const COMES_FIRST: &[u8] = b"300";
 
 /// What the child has before its program: some calls of the kernel, one after the other.
-const STACK_BYTES: usize = 64 << 10;
+const STACK_BYTES: usize = 32 << 10;
 
 /// A program and all that it gets.
 pub(super) struct Launch {

@@ -20,12 +20,13 @@ impl Pipe {
         Ok(Self(kernel::awaited(fd, Interest::READABLE | Interest::WRITABLE)?))
     }
 
-    /// Waits for bytes. 0 is the end; of a terminal, too, whose last user is gone.
-    pub(super) async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.0.async_io(Interest::READABLE, |fd| Ok(nix::unistd::read(fd, buffer)?)).await;
-        match read {
-            Err(error) if error.raw_os_error() == Some(Errno::EIO as i32) => Ok(0),
-            other => other,
+    /// Waits for bytes, as many as the buffer has room for. None is the end; of a terminal, too, whose last user is gone.
+    pub(super) async fn read(&self, buffer: &mut Vec<u8>) -> io::Result<()> {
+        buffer.clear();
+        let room = |fd: &OwnedFd| Ok(rustix::io::read(fd, rustix::buffer::spare_capacity(buffer))?);
+        match self.0.async_io(Interest::READABLE, room).await {
+            Err(error) if error.raw_os_error() == Some(Errno::EIO as i32) => Ok(()),
+            other => other.map(drop),
         }
     }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 use ambient_e2b::protocol::connect::{Code, ConnectError};
 use ambient_e2b::protocol::process::StartProcess;
 use nix::pty::{OpenptyResult, Winsize, openpty};
+use tokio::sync::mpsc;
 
 use super::attend::{Happening, Input, Process, Source};
 use super::launch::{Launch, Surroundings};
@@ -33,14 +34,13 @@ const BY_SHELL: [&CStr; 4] = [c"/bin/sh", c"-c", c"exec \"${@}\"", c"--"];
 /// The size of a terminal that a call gave none.
 const USUAL_SIZE: Size = Size { columns: 80, rows: 24 };
 
-/// Starts it. From the answer on it is in the table, and nothing of its output is lost to a listener that is made before the next
-/// suspension point.
+/// Starts it, which waits until its program is there. From the answer on it is in the table, and all that it tells is in what comes with it.
 pub(super) fn spawn(
     agent: &Agent,
     user: &User,
     request: StartProcess,
     limit: Option<Duration>,
-) -> Result<Arc<Process>, ConnectError> {
+) -> Result<(Arc<Process>, mpsc::Receiver<Happening>), ConnectError> {
     let StartProcess { process: config, pty, tag, stdin } = request;
     let folder = folder(agent, user, config.cwd.as_deref())?;
 
@@ -64,8 +64,9 @@ pub(super) fn spawn(
     let (pid, ends, ended) = started.map_err(failed)?;
     let (sources, input) = ends.ours().map_err(failed)?;
     let process = Arc::new(Process::new(pid, config, tag, input));
+    let happenings = process.listen();
     agent.processes.follow(&process, Arc::clone(&process).attend(sources, ended, limit));
-    Ok(process)
+    Ok((process, happenings))
 }
 
 /// What the protocol puts into every environment, the sandbox's own variables last.

@@ -25,13 +25,16 @@ pub(in crate::agent) async fn start(State(agent): State<Shared>, headers: Header
     let begun = async {
         let request: StartProcess = rpc::first_message(body).await?;
         let user = rpc::user(&headers, &agent)?;
-        let process = spawn(&agent, &user, request, rpc::timeout(&headers))?;
-        Ok::<_, ConnectError>(process)
+        let limit = rpc::timeout(&headers);
+        // On a thread of its own, so that several start at a time. Once begun it goes on, whether the caller waits or not.
+        tokio::task::spawn_blocking(move || spawn(&agent, &user, request, limit))
+            .await
+            .map_err(|error| ConnectError::new(Code::Internal, error.to_string()))?
     };
     match begun.await {
-        Ok(process) => {
+        Ok((process, happenings)) => {
             let out_of_time = process.out_of_time().clone();
-            rpc::stream(Follow::new(&process, out_of_time, None, &headers))
+            rpc::stream(Follow::new(&process, happenings, out_of_time, None, &headers))
         }
         Err(error) => rpc::failed_stream(&error),
     }
@@ -49,7 +52,7 @@ pub(in crate::agent) async fn connect(State(agent): State<Shared>, headers: Head
     match found.await {
         Ok(Found::Running(process)) => {
             let until = rpc::timeout(&headers).and_then(|limit| Instant::now().checked_add(limit));
-            rpc::stream(Follow::new(&process, CancellationToken::new(), until, &headers))
+            rpc::stream(Follow::new(&process, process.listen(), CancellationToken::new(), until, &headers))
         }
         Ok(Found::Ended(pid, ending)) => {
             let (sender, happenings) = mpsc::channel(1);
@@ -82,13 +85,14 @@ struct Follow {
 impl Follow {
     fn new(
         process: &Arc<Process>,
+        happenings: mpsc::Receiver<Happening>,
         out_of_time: CancellationToken,
         until: Option<Instant>,
         headers: &HeaderMap,
     ) -> Self {
         Self {
             pid: Some(process.pid()),
-            happenings: process.listen(),
+            happenings,
             out_of_time,
             until,
             keepalive: rpc::keepalive(headers),

@@ -1,7 +1,7 @@
 //! Every process that a call started, and the ends of all children of process 1.
 //!
-//! Process 1 inherits whoever loses a parent, so one place waits for all children. It holds the table's lock while it does, and so does who
-//! starts one: an end is never taken before its process is in the table.
+//! Process 1 inherits whoever loses a parent, so one place waits for all children. While a process is being started, it takes the ends of those
+//! alone that it knows: none is taken before its process is in the table.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -35,6 +35,8 @@ struct State {
     running: BTreeMap<u32, Arc<Process>>,
     ended: HashMap<u32, Ending>,
     waiting: HashMap<Pid, oneshot::Sender<Ending>>,
+    /// Starts that are under way.
+    starting: usize,
 }
 
 /// What a selector found.
@@ -69,16 +71,18 @@ impl Processes {
         Ok(table)
     }
 
-    /// Starts a process with the lock held. Gives what the start gave, and the end to come.
+    /// Starts a process, for as long as that takes. Gives what the start gave, and the end to come.
     pub(super) fn start<T>(
         &self,
         start: impl FnOnce() -> io::Result<(u32, T)>,
     ) -> io::Result<(u32, T, oneshot::Receiver<Ending>)> {
-        let mut state = self.state();
+        let _under_way = UnderWay::new(self);
         let (pid, started) = start()?;
         let (sender, receiver) = oneshot::channel();
+        let mut state = self.state();
         state.waiting.insert(Pid::from_raw(pid.cast_signed()), sender);
         state.ended.remove(&pid);
+        drop(state);
         Ok((pid, started, receiver))
     }
 
@@ -145,25 +149,53 @@ impl Processes {
 
     fn reap(&self) {
         let mut state = self.state();
-        loop {
-            let (pid, ending) = match waitpid(Pid::from_raw(-1), Some(WaitPidFlag::WNOHANG)) {
-                Ok(WaitStatus::Exited(pid, code)) => (pid, Ending::Exited(code)),
-                Ok(WaitStatus::Signaled(pid, signal, _core)) => (pid, Ending::Signalled(signal)),
-                Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return,
-                Ok(_) | Err(Errno::EINTR) => continue,
-                Err(error) => {
-                    tracing::error!(%error, "cannot wait for children");
-                    return;
+        let any = Pid::from_raw(-1);
+        let whom = if state.starting == 0 { vec![any] } else { state.waiting.keys().copied().collect() };
+        for whom in whom {
+            while let Some((pid, ending)) = ended(whom) {
+                // An orphan has nobody who waits for its end.
+                if let Some(waiting) = state.waiting.remove(&pid) {
+                    let _nobody_follows_it_any_more = waiting.send(ending);
                 }
-            };
-            // An orphan has nobody who waits for its end.
-            if let Some(waiting) = state.waiting.remove(&pid) {
-                let _nobody_follows_it_any_more = waiting.send(ending);
             }
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One child of these that has ended, and is forgotten by the kernel from now on.
+fn ended(whom: Pid) -> Option<(Pid, Ending)> {
+    loop {
+        return match waitpid(whom, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::Exited(pid, code)) => Some((pid, Ending::Exited(code))),
+            Ok(WaitStatus::Signaled(pid, signal, _core)) => Some((pid, Ending::Signalled(signal))),
+            Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => None,
+            Ok(_) | Err(Errno::EINTR) => continue,
+            Err(error) => {
+                tracing::error!(%error, "cannot wait for children");
+                None
+            }
+        };
+    }
+}
+
+/// A start that is under way, until it is dropped.
+struct UnderWay<'a>(&'a Processes);
+
+impl<'a> UnderWay<'a> {
+    fn new(table: &'a Processes) -> Self {
+        table.state().starting += 1;
+        Self(table)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.state().starting -= 1;
+        // The word of an end may have come while nobody might take it.
+        self.0.reap();
     }
 }

@@ -101,6 +101,7 @@ async fn round_trips(place: &Place, host: &Server, python: &Path) -> Result<Vec<
     let (smallest, login) = (Command::shell("true"), Command::login_shell("true"));
     let (mut ours, mut theirs, mut like_theirs) = (Vec::new(), Vec::new(), Vec::new());
     let (mut together, mut each_of_three) = (Vec::new(), Vec::new());
+    let (mut bare, mut bare_together) = (Vec::new(), Vec::new());
     for _turn in 0..TURNS {
         for _round in 0..ROUNDS {
             like_theirs.push(timed(commands.run(&login)).await?);
@@ -116,6 +117,10 @@ async fn round_trips(place: &Place, host: &Server, python: &Path) -> Result<Vec<
             each_of_three.extend([first, second, third]);
         }
         theirs.extend(official(place, host, python).await?);
+        for _round in 0..ROUNDS {
+            bare.push(shells(1).await?);
+            bare_together.push(shells(3).await?);
+        }
     }
     let (ours, together) = (quantile(&mut ours, 0.5), quantile(&mut together, 0.5));
     let theirs = quantile(&mut theirs, 0.5);
@@ -124,10 +129,25 @@ async fn round_trips(place: &Place, host: &Server, python: &Path) -> Result<Vec<
         "     `true`: {ours:.1} ms, three at once {together:.1} ms (each of them {each_of_three:.1} ms), with the official SDK \
          {theirs:.1} ms, in a login shell {like_theirs:.1} ms"
     ));
+    let (bare, bare_together) = (quantile(&mut bare, 0.5), quantile(&mut bare_together, 0.5));
+    print(&format!(
+        "     the same shell on this machine, without any sandbox: {bare:.1} ms, three at once {bare_together:.1} ms, {:.2} x",
+        bare_together / bare
+    ));
     Ok(vec![
         Figure::at_most("a command's round trip against the official Python SDK", ours / theirs, 0.5, "x"),
         Figure::at_most("three commands at once against one", together / ours, 1.5, "x"),
     ])
+}
+
+/// The time of so many shells at once, as a program of this machine starts them.
+async fn shells(number: usize) -> Result<f64, BenchError> {
+    let began = Instant::now();
+    let started = (0..number).map(|_| command(Path::new("/bin/bash")).args(["-c", "true"]).env_clear().spawn());
+    for mut shell in started.collect::<Result<Vec<_>, _>>()? {
+        shell.wait().await?;
+    }
+    Ok(milliseconds(began.elapsed()))
 }
 
 async fn official(place: &Place, host: &Server, python: &Path) -> Result<Vec<f64>, BenchError> {

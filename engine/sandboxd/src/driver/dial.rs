@@ -247,6 +247,7 @@ mod tests {
     use camino::Utf8PathBuf;
     use futures::{StreamExt as _, stream};
     use http_body_util::BodyExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::UnixListener;
     use tokio::sync::Notify;
     use tokio_util::task::{AbortOnDropHandle, TaskTracker};
@@ -293,8 +294,9 @@ mod tests {
             let listener = UnixListener::bind(socket).unwrap().tap_io(move |_connection| {
                 counted.fetch_add(1, Ordering::Relaxed);
             });
-            let served = tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
-            let dial = Dial::to_door(socket.clone(), TaskTracker::new());
+            let tasks = TaskTracker::new();
+            let served = tasks.spawn(async move { axum::serve(listener, routes).await.unwrap() });
+            let dial = Dial::to_door(socket.clone(), tasks);
             Self { dial, connections, left_alone, _served: AbortOnDropHandle::new(served) }
         }
 
@@ -342,13 +344,25 @@ mod tests {
     #[tokio::test]
     async fn a_connection_whose_other_end_is_gone_is_not_used() {
         let (_folder, socket) = socket();
-        let first = Agent::start(&socket);
-        assert_eq!(read(&first.dial, "/whole").await, "onetwo");
-        let dial = first.dial.clone();
-        drop(first);
-        std::fs::remove_file(&socket).unwrap();
-        let second = Agent::start(&socket);
-        assert_eq!(read(&dial, "/parts").await, "onetwo");
-        assert_eq!(second.connections(), 1);
+        let listener = UnixListener::bind(&socket).unwrap();
+        let dial = Dial::to_door(socket, TaskTracker::new());
+        let ends_without_a_word = async {
+            for _ in 0..3 {
+                let (mut connection, _client) = listener.accept().await.unwrap();
+                let mut request = Vec::new();
+                while !request.ends_with(b"\r\n\r\n") {
+                    assert_ne!(connection.read_buf(&mut request).await.unwrap(), 0);
+                }
+                connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nonetwo").await.unwrap();
+            }
+        };
+        let asks = async {
+            for _ in 0..3 {
+                assert_eq!(read(&dial, "/whole").await, "onetwo");
+                // The other end has its turn to close.
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::join!(ends_without_a_word, asks);
     }
 }

@@ -17,7 +17,6 @@ mod folders;
 mod host;
 mod names;
 mod namespace;
-mod refusals;
 mod sandboxes;
 mod serve;
 mod templates;
@@ -28,6 +27,10 @@ pub use host::{Host, StartError};
 
 /// The version of envd whose behaviour the agent has.
 pub(crate) const ENVD_VERSION: &str = "0.6.13";
+
+/// How far the host and its agents read a body that was refused.
+pub(crate) const READ_ON: ambient_http::ReadOn =
+    ambient_http::ReadOn { bytes: 1 << 20, time: std::time::Duration::from_secs(1) };
 
 /// An error and what caused it, on one line.
 pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {

@@ -16,7 +16,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::config::Teams;
 use crate::sandboxes::Registry;
 use crate::templates::{Archives, Builder, Catalogue};
-use crate::{control, data, refusals};
+use crate::{control, data};
 
 /// What every request works with.
 #[derive(Debug)]
@@ -38,10 +38,12 @@ pub(crate) type App = Arc<Shared>;
 /// Both planes.
 pub(crate) fn routes(app: App) -> Router {
     let chosen = control::routes(&app).layer(middleware::from_fn_with_state(app, choose));
-    chosen.layer(middleware::from_fn(refusals::are_heard)).layer(CatchPanicLayer::custom(|_panic| {
-        tracing::error!("a request ended in a panic");
-        error(StatusCode::INTERNAL_SERVER_ERROR, "internal error of the sandbox host")
-    }))
+    chosen.layer(middleware::from_fn_with_state(crate::READ_ON, ambient_http::read_unread)).layer(
+        CatchPanicLayer::custom(|_panic| {
+            tracing::error!("a request ended in a panic");
+            error(StatusCode::INTERNAL_SERVER_ERROR, "internal error of the sandbox host")
+        }),
+    )
 }
 
 async fn choose(State(app): State<App>, request: Request, next: Next) -> Response<Body> {

@@ -10,14 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::CONTENT_LENGTH;
-use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http_body_util::BodyExt as _;
 
 use super::error::ApiError;
 use super::state::App;
@@ -25,10 +21,6 @@ use super::state::App;
 /// How long a request may take until its answer begins. Uploads are timed by their own progress instead, and an event
 /// stream's answer begins at once.
 pub const TIME_LIMIT: Duration = Duration::from_mins(1);
-
-/// A body that is this small is read before anything is decided. A client may send it after the head, and an answer that
-/// does not wait for it makes the server close the connection, on which the client's next request is already under way.
-const SMALL_BODY_BYTES: u64 = 64 * 1024;
 
 /// A new request id: `req_` and 24 hex digits.
 fn new_request_id() -> String {
@@ -60,26 +52,12 @@ pub async fn layer(State(app): State<App>, request: Request, next: Next) -> Resp
 async fn guarded(app: &App, request: Request, next: Next) -> Result<Response, ApiError> {
     let is_upload = request.method() == Method::POST && request.uri().path() == "/v1/files";
     let (parts, body) = request.into_parts();
-    let body = small_body(&parts, body).await?;
     app.key.check(&parts)?;
     let answer = next.run(Request::from_parts(parts, body));
     if is_upload {
         return Ok(answer.await);
     }
     tokio::time::timeout(TIME_LIMIT, answer).await.map_err(|_elapsed| ApiError::TimedOut { limit: TIME_LIMIT })
-}
-
-/// The body, read whole if its length is said to be small.
-async fn small_body(parts: &Parts, body: Body) -> Result<Body, ApiError> {
-    let length = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if !length.is_some_and(|length| (1..=SMALL_BODY_BYTES).contains(&length)) {
-        return Ok(body);
-    }
-    let whole = tokio::time::timeout(TIME_LIMIT, body.collect());
-    match whole.await.map_err(|_elapsed| ApiError::TimedOut { limit: TIME_LIMIT })? {
-        Ok(collected) => Ok(Body::from(collected.to_bytes())),
-        Err(_cut) => Err(ApiError::invalid("the request's body ended early; send the request again")),
-    }
 }
 
 /// Keeps status and headers of the error's response, and gives it the body.

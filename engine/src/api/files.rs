@@ -7,12 +7,12 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::error::{ApiError, ErrorBody};
-use super::extract::{Body, Fields, Id, Patch, Query, drain};
+use super::extract::{Body, Fields, Id, Patch, Query};
 use super::paging::{Limits, List, Page, page, window};
 use super::state::App;
 use super::wire::{Deleted, Moment, new_metadata};
 use crate::ids::VideoId;
-use crate::ingest::form::{Form, FormError};
+use crate::ingest::form::Form;
 use crate::ingest::import::{ImportError, ImportWish};
 use crate::ingest::upload::{UploadError, is_expired};
 use crate::store::Position;
@@ -203,7 +203,6 @@ pub async fn upload(State(app): State<App>, request: Request) -> Result<Json<Fil
     let length = parts.headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     // A form is a little longer than its file; what is longer by more will not fit.
     if length.is_some_and(|length: u64| length > limit_bytes.saturating_add(1 << 20)) {
-        drain(body).await;
         return Err(upload_error(UploadError::TooLarge { limit_bytes }));
     }
     let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -214,12 +213,7 @@ pub async fn upload(State(app): State<App>, request: Request) -> Result<Json<Fil
     };
     match app.uploads.receive(&mut form).await {
         Ok(file) => Ok(Json(FileView::brief(file))),
-        Err(error) => {
-            if !matches!(error, UploadError::Form(FormError::CutOff | FormError::StoodStill)) {
-                drain(form.into_body()).await;
-            }
-            Err(upload_error(error))
-        }
+        Err(error) => Err(upload_error(error)),
     }
 }
 

@@ -29,6 +29,9 @@ pub mod state;
 pub mod tools;
 pub mod wire;
 
+use std::time::Duration;
+
+use ambient_http::{ReadOn, read_unread};
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::from_fn_with_state;
@@ -68,6 +71,9 @@ fn documented_routes() -> OpenApiRouter<App> {
         .routes(routes!(events::stream))
 }
 
+/// How much of a refused request is read: an ordinary client sends less, and hears the refusal.
+const READ_ON: ReadOn = ReadOn { bytes: 64 << 20, time: Duration::from_secs(5) };
+
 /// The whole HTTP surface over `app`.
 pub fn router(app: App) -> Router {
     let (routes, _description) = documented_routes().split_for_parts();
@@ -77,6 +83,7 @@ pub fn router(app: App) -> Router {
         .method_not_allowed_fallback(wrong_method)
         .layer(CatchPanicLayer::custom(answer::panicked))
         .layer(from_fn_with_state(app.clone(), answer::layer))
+        .layer(from_fn_with_state(READ_ON, read_unread))
         .with_state(app)
 }
 

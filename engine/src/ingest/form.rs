@@ -216,11 +216,6 @@ impl Form {
         }
         Ok(())
     }
-
-    /// What was not read, to let the client finish.
-    pub fn into_body(self) -> axum::body::Body {
-        axum::body::Body::from_stream(self.chunks)
-    }
 }
 
 /// The boundary in `multipart/form-data; boundary=…`.

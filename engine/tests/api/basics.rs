@@ -148,6 +148,34 @@ async fn a_panic_is_answered_in_shape() {
     assert_eq!(error.body("req_1").error.kind, "api_error");
 }
 
+/// A client that looks for the answer when it has sent everything, as most do.
+#[tokio::test]
+async fn a_refused_upload_is_heard() -> Result<(), Failure> {
+    const LENGTH: usize = 3 << 20;
+    let api = Api::new().await?;
+    let form = "content-type: multipart/form-data; boundary=b\r\n";
+    for (path, key, kind, status) in [
+        ("/v1/files", "wrong", form, 401),
+        ("/v1/nothing", "dev-token", form, 404),
+        ("/v1/files", "dev-token", "", 400),
+        ("/v1/sessions", "dev-token", "", 413),
+    ] {
+        let mut connection = tokio::net::TcpStream::connect(api.base.trim_start_matches("http://")).await?;
+        let head =
+            format!("POST {path} HTTP/1.1\r\nhost: here\r\nx-api-key: {key}\r\n{kind}content-length: {LENGTH}\r\n\r\n");
+        connection.write_all(head.as_bytes()).await?;
+        connection.write_all(&vec![b'x'; LENGTH]).await?;
+        // The connection is good for the next request, too.
+        let next = "GET /v1/files HTTP/1.1\r\nhost: here\r\nx-api-key: dev-token\r\nconnection: close\r\n\r\n";
+        connection.write_all(next.as_bytes()).await?;
+        let mut answers = String::new();
+        connection.read_to_string(&mut answers).await?;
+        assert!(answers.starts_with(&format!("HTTP/1.1 {status} ")), "{path}, {key}: {answers}");
+        assert!(answers.contains("HTTP/1.1 200 "), "{path}, {key}: {answers}");
+    }
+    api.end().await
+}
+
 /// A client sends head and body apart, and its next request on the same connection right after the answer.
 #[tokio::test]
 async fn a_refusal_waits_for_a_small_body_and_keeps_the_connection() -> Result<(), Failure> {

@@ -58,7 +58,7 @@ fn routes(agent: Shared) -> Router {
         .route(fs_calls::CREATE_WATCHER, call!(watch::create_watcher))
         .route(fs_calls::GET_WATCHER_EVENTS, call!(watch::watcher_events))
         .route(fs_calls::REMOVE_WATCHER, call!(watch::remove_watcher))
-        .layer(axum::middleware::from_fn(crate::refusals::are_heard))
+        .layer(axum::middleware::from_fn_with_state(crate::READ_ON, ambient_http::read_unread))
         .with_state(agent)
 }
 

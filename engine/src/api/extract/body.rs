@@ -5,7 +5,6 @@
 
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
-use futures::StreamExt;
 use http_body_util::{BodyExt, Limited};
 
 use super::fields::Fields;
@@ -16,11 +15,6 @@ pub const SMALL_BODY_BYTES: usize = 1 << 20;
 
 /// Messages may carry pictures as base64.
 pub const EVENTS_BODY_BYTES: usize = 32 << 20;
-
-/// How much of a refused body is read and thrown away, so that an ordinary client is still writing to an open
-/// connection and gets to read the answer.
-const DRAIN_BYTES: usize = 64 << 20;
-const DRAIN_TIME: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// The body as a JSON object of at most `LIMIT` bytes.
 #[derive(Debug)]
@@ -44,7 +38,6 @@ pub async fn body_bytes(request: Request, limit: usize) -> Result<bytes::Bytes, 
     let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     let body = request.into_body();
     if announced.is_some_and(|length: u64| length > limit as u64) {
-        drain(body).await;
         return Err(too_large());
     }
     match Limited::new(body, limit).collect().await {
@@ -52,20 +45,4 @@ pub async fn body_bytes(request: Request, limit: usize) -> Result<bytes::Bytes, 
         Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
         Err(_cut) => Err(ApiError::invalid("the request body was cut off before its end; send it again")),
     }
-}
-
-/// Reads on for a while, so that the client gets to hear the refusal.
-pub async fn drain(body: axum::body::Body) {
-    let mut left = DRAIN_BYTES;
-    let mut stream = body.into_data_stream();
-    let reading = async {
-        while let Some(Ok(chunk)) = stream.next().await {
-            left = left.saturating_sub(chunk.len());
-            if left == 0 {
-                break;
-            }
-        }
-    };
-    // Whether it ended or took too long, the answer goes out now.
-    let _ended = tokio::time::timeout(DRAIN_TIME, reading).await;
 }

@@ -7,7 +7,7 @@ mod fields;
 mod path;
 mod query;
 
-pub use body::{Body, EVENTS_BODY_BYTES, SMALL_BODY_BYTES, body_bytes, drain};
+pub use body::{Body, EVENTS_BODY_BYTES, SMALL_BODY_BYTES, body_bytes};
 pub use fields::{Fields, Patch, at, kind_of, text};
 pub use path::{Id, Noun, SubId, noun_of};
 pub use query::Query;

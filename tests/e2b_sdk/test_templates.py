@@ -1,6 +1,9 @@
 """Templates: built, tagged, used, kept apart."""
 
+import hashlib
 import os
+import zipfile
+from pathlib import Path
 
 import pytest
 from conftest import until
@@ -142,3 +145,58 @@ def test_templates_are_listed_and_deleted(word, make):
     sandbox.kill()
     assert httpx.delete(f"{api}/templates/{word}", headers=key).status_code == 204
     assert not Template.exists(word)
+
+
+SHIPPED = Path(__file__).resolve().parents[2] / "compose" / "sandbox" / "Dockerfile"
+# Gives what lies in `/mirror`, as the releases' server gives it.
+CURL = """#!/bin/sh
+for word in "$@"; do url=$word; done
+file=/mirror/${url##*/}
+[ -f "$file" ] || { echo "404: $url" >&2; exit 22; }
+case " $* " in *" --remote-name "*) cp "$file" . ;; *) cat "$file" ;; esac
+"""
+
+
+def releases(folder):
+    """What the paragraph about YouTube fetches, with programs that only tell their names."""
+    mirror = folder / "mirror"
+    mirror.mkdir()
+    for machine in ("x86_64", "aarch64"):
+        name = f"deno-{machine}-unknown-linux-gnu.zip"
+        with zipfile.ZipFile(mirror / name, "w") as archive:
+            program = zipfile.ZipInfo("deno")
+            program.external_attr = 0o755 << 16
+            archive.writestr(program, "#!/bin/sh\necho deno\n")
+        (mirror / f"{name}.sha256sum").write_text(f"{hashlib.sha256((mirror / name).read_bytes()).hexdigest()}  {name}\n")
+    programs = ("yt-dlp", "yt-dlp_linux", "yt-dlp_linux_aarch64")
+    for name in programs:
+        (mirror / name).write_text("#!/bin/sh\necho yt-dlp\n")
+    sums = (f"{hashlib.sha256((mirror / name).read_bytes()).hexdigest()}  {name}\n" for name in programs)
+    (mirror / "SHA2-256SUMS").write_text("".join(sums))
+    (folder / "curl").write_text(CURL)
+    return mirror
+
+
+def with_youtube(folder):
+    """The paragraph as it ships, between what it needs and nothing else."""
+    paragraph = next(part for part in SHIPPED.read_text().split("\n\n") if part.startswith("# youtube:"))
+    needs = "RUN apt-get update && apt-get install --yes --no-install-recommends unzip"
+    start = f"FROM e2bdev/base:latest\n{needs}\nCOPY mirror /mirror\nCOPY curl /usr/local/bin/curl\nRUN chmod 0755 /usr/local/bin/curl\n"
+    return Template(file_context_path=folder).from_dockerfile(start + paragraph)
+
+
+def test_the_shipped_paragraph_for_youtube_installs_its_programs(make, word, tmp_path):
+    releases(tmp_path)
+    build(with_youtube(tmp_path), word)
+    sandbox = make(word)
+    assert sandbox.commands.run("cd / && deno && yt-dlp").stdout == "deno\nyt-dlp\n"
+    assert sandbox.commands.run("stat -c %a /usr/local/bin/yt-dlp; ls /tmp").stdout == "755\n"
+
+
+@pytest.mark.parametrize("name", ["yt-dlp_linux", "deno-x86_64-unknown-linux-gnu.zip"])
+def test_what_has_another_sum_is_not_installed(word, tmp_path, name):
+    mirror = releases(tmp_path)
+    for twin in (name, name.replace("x86_64", "aarch64").replace("dlp_linux", "dlp_linux_aarch64")):
+        (mirror / twin).write_bytes((mirror / twin).read_bytes() + b"\n")
+    with pytest.raises(BuildException, match="exit status 1"):
+        build(with_youtube(tmp_path), word)

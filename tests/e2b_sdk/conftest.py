@@ -1,6 +1,7 @@
 """What the cases share: the environment of the host, and sandboxes that end with their case."""
 
 import os
+import subprocess
 import time
 import uuid
 
@@ -9,8 +10,8 @@ from e2b import Sandbox
 
 OTHER_KEY = os.environ["E2B_API_KEY_2"]
 
-# What only containers can show.
-collect_ignore = [] if os.environ.get("SANDBOXD_DRIVER") == "docker" else ["test_containers.py"]
+# What only the one or the other driver can show.
+collect_ignore = ["test_host.py"] if os.environ.get("SANDBOXD_DRIVER") == "docker" else ["test_containers.py"]
 
 
 @pytest.fixture
@@ -51,6 +52,18 @@ def word():
 @pytest.fixture
 def other_key():
     return OTHER_KEY
+
+
+def host_words(data, *words):
+    """What starts a host of its own for a case."""
+    return [os.environ["AMBIENTCTL"], "sandboxd", "--listen", "127.0.0.1:0", "--key", os.environ["E2B_API_KEY"], "--data-dir", str(data), *words]
+
+
+def start_host(data, *words):
+    """A host, and what the SDK has to be told to ask it."""
+    host = subprocess.Popen(host_words(data, *words), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    url = host.stdout.readline().split()[-1]
+    return host, {"api_url": url, "sandbox_url": url}
 
 
 def until(what, seconds=10.0):

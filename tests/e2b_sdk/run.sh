@@ -14,7 +14,8 @@ binary=$1 data=$2
 shift 2
 export SANDBOXD_MOST=12
 AMBIENTCTL=$(realpath -- "$binary")
-export AMBIENTCTL
+SANDBOXD_DATA=$data
+export AMBIENTCTL SANDBOXD_DATA
 
 clean_up() {
     local status=$?

@@ -3,11 +3,10 @@
 import hashlib
 import os
 import signal
-import subprocess
 
 import httpx
 import pytest
-from conftest import until
+from conftest import start_host, until
 from e2b import BuildException, Sandbox, Template
 
 MEMORY = {"cpu_count": 1, "memory_mb": 512}
@@ -121,15 +120,7 @@ def test_sandboxes_end_with_their_host_and_the_next_one_sweeps(docker, tmp_path)
     base = image.split(":")[1]
     (data / "l" / base).mkdir(parents=True)
     docker.post(f"/images/{image}/tag", params={"repo": f"ambient-sandboxd-{name}", "tag": base})
-    key = os.environ["E2B_API_KEY"]
-    words = ["sandboxd", "--listen", "127.0.0.1:0", "--key", key, "--data-dir", str(data), "--driver", "docker"]
-
-    def start():
-        host = subprocess.Popen([os.environ["AMBIENTCTL"], *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        url = host.stdout.readline().split()[-1]
-        return host, {"api_url": url, "sandbox_url": url}
-
-    host, at = start()
+    host, at = start_host(data, "--driver", "docker")
     try:
         running, frozen = Sandbox.create(timeout=600, **at), Sandbox.create(timeout=600, **at)
         frozen.pause()
@@ -138,7 +129,7 @@ def test_sandboxes_end_with_their_host_and_the_next_one_sweeps(docker, tmp_path)
         until(lambda: not containers_of(docker, running.sandbox_id)[0]["State"]["Running"])
         [left] = containers_of(docker, frozen.sandbox_id)
         assert left["State"]["Paused"] and left["Config"]["Labels"][LABEL] == name
-        host, at = start()
+        host, at = start_host(data, "--driver", "docker")
         assert containers_of(docker, running.sandbox_id) == containers_of(docker, frozen.sandbox_id) == []
         assert Sandbox.list(**at).next_items() == []
     finally:

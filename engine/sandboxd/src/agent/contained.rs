@@ -44,12 +44,14 @@ pub(super) fn run(door: &Path) -> Result<ExitCode, StartFailure> {
         .enable_all()
         .build()
         .attempting("start the runtime of the agent")?;
-    runtime.block_on(async {
+    let served = runtime.block_on(async {
         let served = serve::start(listener, spec)?;
         life.write_all(b"\n").attempting("tell the host that all is ready")?;
         init::host_is_gone(life).await.attempting("watch the host")?;
         drop(served);
         Ok(())
-    })?;
-    Ok(ExitCode::SUCCESS)
+    });
+    // As in `init`: what stands still holds nobody any more.
+    runtime.shutdown_background();
+    served.map(|()| ExitCode::SUCCESS)
 }

@@ -40,15 +40,17 @@ pub(super) fn run() -> Result<ExitCode, StartFailure> {
         .enable_all()
         .build()
         .attempting("start the runtime of the agent")?;
-    runtime.block_on(async {
+    let served = runtime.block_on(async {
         let served = serve::start(listener, spec.agent)?;
         boot::report(&Report::Ready { pid });
         enter::close_sockets().attempting("let go of the host's sockets")?;
         host_is_gone(control).await.attempting("watch the host")?;
         drop(served);
         Ok(())
-    })?;
-    Ok(ExitCode::SUCCESS)
+    });
+    // A start or a read that stands still (its process was stopped, its file is a pipe) holds nobody any more.
+    runtime.shutdown_background();
+    served.map(|()| ExitCode::SUCCESS)
 }
 
 fn read_spec(control: &UnixStream) -> io::Result<BootSpec> {

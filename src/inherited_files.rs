@@ -16,7 +16,7 @@ const LAST_STANDARD: RawFd = 2;
 
 /// Keeps them back from now on. Standard input, output and errors go on as they are.
 pub(crate) fn keep_back() {
-    // Where there is no such list, nothing is known to be open; the start of a sandbox would say what is amiss.
+    // Without the list (nothing is mounted there) files stay as they are; there is no logging yet that could say so.
     let _as_before = mark();
 }
 

@@ -168,6 +168,20 @@ def test_a_command_has_nothing_of_who_started_it(shared):
     assert {name for name in names if not name.startswith("E2B_")} == known
 
 
+def test_commands_that_start_together_get_no_files_of_each_other(shared):
+    def files(_n):
+        return shared.commands.run("ls /proc/self/fd").stdout
+
+    def terminal(_n):
+        handle = shared.pty.create(PtySize(24, 80), timeout=60)
+        shared.pty.kill(handle.pid)
+
+    with ThreadPoolExecutor(8) as pool:
+        terminals = pool.map(terminal, range(40))
+        assert set(pool.map(files, range(120))) == {"0\n1\n2\n3\n"}
+        assert len(list(terminals)) == 40
+
+
 def test_a_terminal_is_one(shared):
     output = bytearray()
     terminal = shared.pty.create(PtySize(rows=33, cols=99), timeout=30)

@@ -41,8 +41,7 @@ impl Pipe {
 
     /// Tells a terminal its size.
     pub(super) fn resize(&self, size: Size) -> io::Result<()> {
-        let size = rustix::termios::Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
-        rustix::termios::tcsetwinsize(self.0.get_ref(), size)?;
+        rustix::termios::tcsetwinsize(self.0.get_ref(), size.into())?;
         Ok(())
     }
 }
@@ -52,4 +51,10 @@ impl Pipe {
 pub(in crate::agent) struct Size {
     pub(in crate::agent) columns: u16,
     pub(in crate::agent) rows: u16,
+}
+
+impl From<Size> for rustix::termios::Winsize {
+    fn from(size: Size) -> Self {
+        Self { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 }
+    }
 }

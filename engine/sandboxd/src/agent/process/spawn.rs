@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use ambient_e2b::protocol::connect::{Code, ConnectError};
 use ambient_e2b::protocol::process::StartProcess;
-use nix::pty::{OpenptyResult, Winsize, openpty};
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::tcsetwinsize;
 use tokio::sync::mpsc;
 
 use super::attend::{Happening, Input, Process, Source};
@@ -116,14 +117,14 @@ impl Ends {
         Ok((ours, [from_input, to_output.into(), to_errors.into()]))
     }
 
-    /// A terminal, and the child's end of it.
+    /// A terminal, and the child's end of it. Like pipes, both are nobody else's from their first moment on: another command may be starting.
     fn terminal(size: Size) -> io::Result<(Self, [OwnedFd; 3])> {
-        let size = Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
-        let OpenptyResult { master, slave } = openpty(&size, None)?;
-        for fd in [&master, &slave] {
-            rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?;
-        }
-        Ok((Self::Terminal(master), [slave.try_clone()?, slave.try_clone()?, slave]))
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let ours = openpt(flags)?;
+        unlockpt(&ours)?;
+        let theirs = ioctl_tiocgptpeer(&ours, flags)?;
+        tcsetwinsize(&ours, size.into())?;
+        Ok((Self::Terminal(ours), [theirs.try_clone()?, theirs.try_clone()?, theirs]))
     }
 
     fn ours(self) -> io::Result<(Vec<Source>, Input)> {

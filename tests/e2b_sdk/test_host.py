@@ -44,7 +44,7 @@ def test_sandboxes_end_with_their_host_and_the_next_one_sweeps(data, word):
         for sandbox, name in ((busy, f"{word}-busy"), (busy, f"{word}-stopped"), (frozen, f"{word}-frozen")):
             sandbox.commands.run(f"exec -a {name} sleep 1000", background=True)
         until(lambda: all(running(f"{word}-{name}") for name in ("busy", "stopped", "frozen")))
-        # One that takes no signal, in a session of its own.
+        # Stopped, it takes no signal but the one that kills.
         busy.commands.run(f"kill -STOP $(pgrep -f '^{word}-stopped')")
         frozen.pause()
         host.send_signal(signal.SIGKILL)

@@ -91,9 +91,11 @@ impl Dial {
     /// Sends a request. A connection is for one at a time, and ends with an answer that is not read to its end: the agent notices at once that
     /// nobody reads a stream any more.
     pub(crate) async fn send(&self, request: Request<Body>) -> Result<Response<Answer>, DialFailure> {
-        let mut line = match self.kept().await {
-            Some(line) => line,
-            None => self.open().await?,
+        let mut line = if let Some(line) = self.kept().await {
+            line
+        } else {
+            let (sender, connection) = self.open().await?;
+            Line { sender, connection: Some(Box::new(connection)) }
         };
         let mut answered = pin!(line.sender.send_request(to_agent(request)));
         let connection = &mut line.connection;
@@ -123,12 +125,10 @@ impl Dial {
         *request.uri_mut() = format!("/ports/{port}").parse().expect("a number makes a path");
         request.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
         request.headers_mut().insert(UPGRADE, HeaderValue::from_static(PORT_PROTOCOL));
-        let Line { mut sender, connection } = self.open().await?;
+        let (mut sender, connection) = self.open().await?;
         self.tasks.spawn(async move {
-            if let Some(connection) = connection {
-                // How it ended shows in the request's own answer.
-                let _ended = connection.with_upgrades().await;
-            }
+            // How it ended shows in the request's own answer.
+            let _ended = connection.with_upgrades().await;
         });
         let response = sender.send_request(to_agent(request)).await.map_err(DialFailure::Answer)?;
         match response.status() {
@@ -140,10 +140,9 @@ impl Dial {
         }
     }
 
-    async fn open(&self) -> Result<Line, DialFailure> {
+    async fn open(&self) -> Result<(http1::SendRequest<Body>, Connection), DialFailure> {
         let connection = self.place.connect().await.map_err(DialFailure::Connect)?;
-        let (sender, connection) = http1::handshake(TokioIo::new(connection)).await.map_err(DialFailure::Answer)?;
-        Ok(Line { sender, connection: Some(Box::new(connection)) })
+        http1::handshake(TokioIo::new(connection)).await.map_err(DialFailure::Answer)
     }
 }
 

@@ -153,7 +153,8 @@ impl Launch {
     }
 }
 
-/// In the child: signals do what they do in a new program. The handlers themselves go with this one's.
+/// In the child: signals do what they do in a new program. This one ignores `SIGPIPE`, and its handler of `SIGCHLD` could still run in the
+/// borrowed memory.
 #[expect(unsafe_code, reason = "a handler could be anything; these are none")]
 fn take_signals() -> nix::Result<()> {
     let usual = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());

@@ -7,7 +7,7 @@
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use sqlx::pool::PoolConnection;
@@ -24,6 +24,8 @@ use super::{StoreError, failed};
 
 /// How long a statement waits for another process that writes (a second engine that starts, `sqlite3`, a backup).
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between two tries of what SQLite does not wait for by itself.
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// Takes the write lock at once: see the module's header.
 const BEGIN: &str = "begin immediate";
@@ -64,7 +66,7 @@ pub(super) async fn open(url: &str, options: &StoreOptions) -> Result<SqliteEngi
     })?;
     let base = SqliteConnectOptions::new().filename(&path).busy_timeout(BUSY_TIMEOUT).foreign_keys(true);
     let writing = base.clone().journal_mode(SqliteJournalMode::Wal).synchronous(SqliteSynchronous::Normal);
-    let mut connection = writing.connect().await.map_err(|source| StoreError::Connect {
+    let mut connection = connect(&writing).await.map_err(|source| StoreError::Connect {
         reason: format!("the database file `{}` cannot be opened", path.display()),
         source,
     })?;
@@ -85,13 +87,34 @@ pub(super) async fn open(url: &str, options: &StoreOptions) -> Result<SqliteEngi
     })
 }
 
+/// The first connection. It makes the file a WAL, for which SQLite waits for nobody who writes: engines that start at once would refuse each other.
+async fn connect(options: &SqliteConnectOptions) -> Result<SqliteConnection, sqlx::Error> {
+    let patience = Instant::now() + BUSY_TIMEOUT;
+    loop {
+        match options.connect().await {
+            Err(error) if is_busy(&error) && Instant::now() < patience => tokio::time::sleep(BUSY_PAUSE).await,
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Whether another connection holds a lock, [in any way](https://www.sqlite.org/rescode.html): the first byte of a code is its kind.
+fn is_busy(error: &sqlx::Error) -> bool {
+    const BUSY: u32 = 5;
+    let code = error.as_database_error().and_then(|error| error.code()?.parse::<u32>().ok());
+    code.is_some_and(|code| code & 0xff == BUSY)
+}
+
 /// What the database holds is nobody else's: the conversations and the agents' sealed keys.
 fn make_private_file(path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
-    Ok(())
+    // One that is there is not touched: to close it again would end the locks that this process holds on it.
+    match std::fs::OpenOptions::new().create_new(true).append(true).mode(0o600).open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// Brings the database to this version of the engine, or checks that it is there. Several engines may start at once, and
@@ -191,6 +214,21 @@ fn acquired(pool: &SqlitePool, error: sqlx::Error) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_start_waits_for_whoever_writes_to_the_file_before_it_is_a_wal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ambient.db");
+        let mut other = SqliteConnectOptions::new().filename(&path).create_if_missing(true).connect().await.unwrap();
+        let writes = other.begin_with(BEGIN).await.unwrap();
+        let options = StoreOptions::new(Migrate::Run);
+        let address = format!("sqlite://{}", path.display());
+        let mut opening = std::pin::pin!(open(&address, &options));
+        let early = tokio::time::timeout(Duration::from_millis(200), opening.as_mut()).await;
+        assert!(early.is_err(), "{early:?}");
+        writes.rollback().await.unwrap();
+        opening.await.unwrap().close().await;
+    }
 
     #[test]
     fn an_address_is_a_path_and_nothing_else() {

@@ -139,6 +139,11 @@ impl Mirror {
     }
 }
 
+/// The key in a stored reference.
+pub(super) fn object_key(key: &str) -> Result<ObjectKey, BackendError> {
+    key.parse().map_err(|error| BackendError::Media(format!("the stored reference is damaged: {error}")))
+}
+
 /// What a bucket's error means for a model and a client; the operator's part goes to the log.
 pub(crate) fn told(error: &ObjectError) -> BackendError {
     tracing::warn!(error = %chain(error), "the bucket failed");

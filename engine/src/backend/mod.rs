@@ -3,6 +3,7 @@
 //! Every operation is about one session's video and answers with references ([`MediaRef`]), never with links that expire
 //! or with bytes.
 
+mod artifact;
 pub mod e2b;
 pub mod inprocess;
 mod mirror;

@@ -9,6 +9,7 @@ mod description;
 pub mod form;
 mod hash;
 pub mod import;
+pub(crate) mod incoming;
 pub mod kind;
 mod source;
 mod sweep;

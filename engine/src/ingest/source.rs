@@ -13,8 +13,9 @@ use camino::Utf8Path;
 use tokio_util::sync::CancellationToken;
 
 use super::hash::hex;
+use super::incoming::{HEAD_BYTES, remove_file};
 use super::kind::{Kind, kind_of};
-use super::upload::{HEAD_BYTES, facts, remove_file};
+use super::upload::facts;
 use super::worker::{Ended, Worker};
 use crate::backend::{ImportFailed, ImportMade, ImportNews, ImportPage};
 use crate::ids::SessionId;

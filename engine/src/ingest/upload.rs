@@ -6,24 +6,21 @@
 //! size: a few pieces are on their way to one thread that hashes and writes.
 
 use std::collections::HashMap;
-use std::io::{self, Read, Seek, Write};
-use std::path::Path;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use ambient_media::objects::ObjectStore;
 use ambient_media::{Acceptance, Media, MediaError, Probe, Refusal, Source};
-use aws_lc_rs::digest::{Context, SHA256};
-use bytes::Bytes;
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
-use tempfile::{NamedTempFile, TempPath};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::copies::BucketCopies;
 use super::form::{Form, FormError, PartHead};
-use super::hash::{hex, video_id};
+use super::hash::video_id;
+use super::incoming::{self, INCOMING, Received, disk, place, remove_file};
 use super::kind::{Kind, file_name, kind_of};
 use crate::broker::{Broker, Job};
 use crate::clock::Clock;
@@ -31,14 +28,6 @@ use crate::ids::VideoId;
 use crate::store::records::{FileRecord, FileSource, MediaFacts, Metadata, WorkStatus};
 use crate::store::{Inserted, Store, StoreError, Window, chain};
 
-/// Uploads that are not accepted yet, inside `VIDEO_FOLDER` so that giving the name is a rename.
-const INCOMING: &str = ".incoming";
-/// Pieces on their way to the disk. A piece is what one read from the socket gave, up to some hundred kilobytes.
-const PIECES_ON_THE_WAY: usize = 8;
-/// What is read of a file to name its kind.
-pub(crate) const HEAD_BYTES: usize = 4096;
-/// A temporary file that nobody wrote to for so long belongs to an engine that died.
-const LEFT_OVER_AFTER: Duration = Duration::from_hours(1);
 /// How often a record is read and written again when others get in between.
 const REPAIR_TRIES: u32 = 8;
 /// A form field that is not the file.
@@ -90,13 +79,6 @@ pub enum UploadError {
     Store(#[from] StoreError),
 }
 
-fn disk(doing: &'static str) -> impl FnOnce(io::Error) -> UploadError {
-    move |source| match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => UploadError::DiskFull,
-        _ => UploadError::Disk { doing, source },
-    }
-}
-
 /// Takes in videos, and knows where they lie. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Uploads {
@@ -133,15 +115,6 @@ impl Turns {
         };
         turn.acquire_owned().await.expect("nobody closes these semaphores")
     }
-}
-
-/// A form's file, on disk under a name that goes away by itself.
-#[derive(Debug)]
-struct Received {
-    path: TempPath,
-    head: Vec<u8>,
-    sha256: String,
-    size_bytes: u64,
 }
 
 /// What the form says besides the file.
@@ -213,7 +186,7 @@ impl Uploads {
         let mut received = None;
         while let Some(part) = form.next_part().await? {
             if received.is_none() && part.is_file() {
-                received = Some(self.write(form).await?);
+                received = Some(incoming::receive(form, &self.parts.folder, self.parts.limit_bytes).await?);
                 said.part = part;
             } else {
                 let text = small_field(form, &part).await?;
@@ -231,41 +204,6 @@ impl Uploads {
         match self.parts.store.file(&id).await? {
             Some(known) => self.again(known, received, &said).await,
             None => self.accept(id, received, &said).await,
-        }
-    }
-
-    /// Writes the data of the form's current part. When this future is dropped, the writer sees it and removes the file.
-    async fn write(&self, form: &mut Form) -> Result<Received, UploadError> {
-        let incoming = self.parts.folder.join(INCOMING);
-        let (pieces, from_socket) = mpsc::channel(PIECES_ON_THE_WAY);
-        let writer = tokio::task::spawn_blocking(move || write_file(incoming.as_std_path(), from_socket));
-        let mut size_bytes = 0_u64;
-        let mut failure = None;
-        while let Some(piece) = form.data().await? {
-            size_bytes += piece.len() as u64;
-            if size_bytes > self.parts.limit_bytes {
-                failure = Some(UploadError::TooLarge { limit_bytes: self.parts.limit_bytes });
-                break;
-            }
-            if pieces.send(Piece::Data(piece)).await.is_err() {
-                // The writer ended before its time, and says why below.
-                break;
-            }
-        }
-        if failure.is_none() {
-            // As above.
-            let _writer_ended = pieces.send(Piece::End).await;
-        }
-        drop(pieces);
-        let written = writer.await.map_err(|panic| UploadError::Disk {
-            doing: "write the upload",
-            source: io::Error::other(panic.to_string()),
-        })?;
-        match (failure, written) {
-            (Some(failure), _) => Err(failure),
-            (None, Ok(Some(received))) => Ok(received),
-            (None, Ok(None)) => Err(UploadError::Form(FormError::CutOff)),
-            (None, Err(source)) => Err(disk("write the upload")(source)),
         }
     }
 
@@ -417,7 +355,7 @@ impl Uploads {
     /// # Errors
     /// When the store fails.
     pub async fn sweep(&self) -> Result<(), StoreError> {
-        self.remove_left_overs().await;
+        incoming::remove_left_overs(&self.parts.folder).await;
         let mut window = Window { limit: 500, ascending: true, after: None, before: None };
         let mut copying = self.parts.copies.is_some();
         loop {
@@ -432,19 +370,6 @@ impl Uploads {
             }
             let Some(last) = page.items.last().filter(|_| page.has_more) else { return Ok(()) };
             window.after = Some(crate::store::Position { at: last.created_at, id: last.id.to_string() });
-        }
-    }
-
-    async fn remove_left_overs(&self) {
-        let Ok(mut entries) = fs_err::tokio::read_dir(self.parts.folder.join(INCOMING)).await else { return };
-        while let Ok(Some(entry)) = entries.next_entry().await {
-            let age =
-                entry.metadata().await.and_then(|facts| facts.modified()).map(|at| at.elapsed().unwrap_or_default());
-            if age.is_ok_and(|age| age > LEFT_OVER_AFTER)
-                && let Ok(path) = Utf8PathBuf::from_path_buf(entry.path())
-            {
-                remove_file(&path).await;
-            }
         }
     }
 }
@@ -499,73 +424,4 @@ fn lifetime(text: &str) -> Result<Duration, UploadError> {
             EXPIRY_SECONDS.end()
         ))
     })
-}
-
-/// Gives an upload its name. Whoever looks finds either the whole file or none.
-///
-/// The disk is told to keep it right after, and the answer does not wait for that: gigabytes on a slow disk would keep
-/// the client waiting for minutes. Power that fails in between costs an upload, which sending the bytes again puts right.
-async fn place(upload: TempPath, path: &Utf8Path) -> Result<(), UploadError> {
-    let path = path.to_owned();
-    let renamed = tokio::task::spawn_blocking(move || {
-        upload.persist(&path).map_err(|error| error.error)?;
-        Ok(path)
-    });
-    let path = match renamed.await {
-        Ok(renamed) => renamed.map_err(disk("store the upload"))?,
-        Err(panic) => return Err(disk("store the upload")(io::Error::other(panic.to_string()))),
-    };
-    drop(tokio::task::spawn_blocking(move || {
-        match sync(&path) {
-            Ok(()) => {}
-            // Deleted in the meantime.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => tracing::warn!(error = %chain(&error), "the disk did not confirm an upload"),
-        }
-    }));
-    Ok(())
-}
-
-fn sync(path: &Utf8Path) -> io::Result<()> {
-    fs_err::File::open(path)?.sync_data()?;
-    fs_err::File::open(path.parent().unwrap_or(Utf8Path::new(".")))?.sync_all()
-}
-
-pub(super) async fn remove_file(path: &Utf8Path) {
-    match fs_err::tokio::remove_file(path).await {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => tracing::warn!(error = %chain(&error), "a file was not removed"),
-    }
-}
-
-/// What goes to the writer.
-enum Piece {
-    Data(Bytes),
-    /// The part is whole. A channel that closes without this means that the upload broke off.
-    End,
-}
-
-/// Hashes and writes what comes, on a thread of its own. `None` when the upload broke off.
-fn write_file(folder: &Path, mut pieces: mpsc::Receiver<Piece>) -> io::Result<Option<Received>> {
-    let mut file = NamedTempFile::with_prefix_in("upload-", folder)?;
-    let mut hash = Context::new(&SHA256);
-    let mut size_bytes = 0;
-    loop {
-        match pieces.blocking_recv() {
-            Some(Piece::Data(bytes)) => {
-                hash.update(&bytes);
-                file.write_all(&bytes)?;
-                size_bytes += bytes.len() as u64;
-            }
-            Some(Piece::End) => break,
-            // The temporary file goes with its handle.
-            None => return Ok(None),
-        }
-    }
-    let mut head = Vec::new();
-    file.rewind()?;
-    file.as_file_mut().take(HEAD_BYTES as u64).read_to_end(&mut head)?;
-    let sha256 = hex(&hash.finish());
-    Ok(Some(Received { path: file.into_temp_path(), head, sha256, size_bytes }))
 }

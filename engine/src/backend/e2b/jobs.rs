@@ -15,8 +15,9 @@ use super::media::MediaFailure;
 use super::words;
 use crate::backend::{BackendError, ImportFailed, ImportMade, ImportNews, ImportPage, ShellWish, Target};
 use crate::ids::{SessionId, VideoId};
+use crate::ingest::incoming::HEAD_BYTES;
 use crate::ingest::kind::{Kind, kind_of};
-use crate::ingest::upload::{HEAD_BYTES, facts};
+use crate::ingest::upload::facts;
 use crate::store::chain;
 
 /// How long the hash of a download may take.

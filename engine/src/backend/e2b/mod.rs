@@ -38,8 +38,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::config::{E2bConfig, E2bConfigError};
 use self::held::Held;
-use super::inprocess::{artifact_name, media_type, object_key, unix_seconds};
-use super::mirror::Mirror;
+use super::artifact::{artifact_name, media_type, unix_seconds};
+use super::mirror::{Mirror, object_key};
 use super::{
     AnnotatedMade, ArtifactMade, BackendError, BoxWish, ClipMade, ClipWish, FrameMade, FramesWish, ImportFailed,
     ImportMade, ImportNews, MediaBackend, ShellDone, ShellWish, Target,

@@ -5,25 +5,30 @@
 //! `VIDEO_FOLDER/session-media/<session>/` and goes with the session. Files that tools read must lie in the session's
 //! workspace, `<BASH_CWD>/sessions/<session>/`, where `BASH_CWD` is the video folder by default.
 
-use std::os::unix::fs::MetadataExt;
-use std::time::{Duration, SystemTime};
+mod config;
+mod found;
+mod told;
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use ambient_media::objects::{About, ObjectKey};
 use ambient_media::{
-    AnnotateSpec, Clip, ClipSpec, FramesSpec, Grid, ImageSpec, Mark, Media, MediaConfig, MediaError, MediaTime, Pick,
-    Rate, Shape, Source,
+    AnnotateSpec, Clip, ClipSpec, FramesSpec, Grid, ImageSpec, Mark, Media, MediaError, MediaTime, Pick, Rate, Shape,
+    Source,
 };
-use ambient_settings::{Settings, TileSettings};
 use async_trait::async_trait;
 use bytes::Bytes;
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-use super::mirror::{self, Mirror};
-use super::outputs::{Fresh, Outputs, SESSION_MEDIA};
-use super::shell::{ShellHost, ShellLimits};
+pub use self::config::{InProcessConfig, media_config};
+use self::found::{Found, file_name, identity_of, session_media};
+use super::artifact::{artifact_name, media_type, unix_seconds};
+use super::mirror::{self, Mirror, object_key};
+use super::outputs::{Fresh, Outputs};
+use super::shell::ShellHost;
 use super::tiles::Tiles;
 use super::workspace::{Workspaces, remove_folder};
 use super::{
@@ -31,80 +36,16 @@ use super::{
     ShellDone, ShellWish, Target,
 };
 use crate::ids::{SessionId, VideoId};
-use crate::store::records::{FileRecord, MediaRef, WorkStatus};
-use crate::store::{Store, chain};
+use crate::store::Store;
+use crate::store::records::MediaRef;
 
 /// The quality of pictures for a model: no visible loss at a tenth of the size of a PNG.
 const JPEG_QUALITY: u8 = 85;
 /// Pictures a second; over a video of a whole day that is still a picture in a quarter of an hour.
 const SLOWEST_RATE: f64 = 0.001;
-/// Characters of a program's last words that a model is shown.
-const WORDS_SHOWN: usize = 400;
 const JPEG: &str = "image/jpeg";
 const MP4: &str = "video/mp4";
 const MEBIBYTE: u64 = 1 << 20;
-/// Where sessions' workspaces are.
-const SESSIONS: &str = "sessions";
-/// Where media work happens, on the file system of the video folder so that results can be moved.
-const WORK: &str = ".work";
-
-/// How this host serves as a backend.
-#[derive(Clone, Debug)]
-pub struct InProcessConfig {
-    /// `VIDEO_FOLDER`.
-    pub video_folder: Utf8PathBuf,
-    /// The folder of the workspaces of all sessions.
-    pub workspaces: Utf8PathBuf,
-    /// Folders that every session may read, besides its workspace.
-    pub extra_roots: Vec<Utf8PathBuf>,
-    /// `MEDIA_CACHE_MAX_BYTES`: what clips and pictures may take on disk.
-    pub cache_max_bytes: u64,
-    /// `ARTIFACT_MAX_SIZE_MB`, in bytes.
-    pub artifact_max_bytes: u64,
-    /// `ARTIFACT_URL_TTL_SECONDS`: how long links to exported files live.
-    pub artifact_link_life: Duration,
-    /// `TILE_…` and `TILING_…`: whether and how tiles are made.
-    pub tiles: TileSettings,
-    /// `MEDIA_CONCURRENCY`: how many media programs run at once.
-    pub concurrency: usize,
-    /// Whether there is a shell.
-    pub has_shell: bool,
-    /// What one process of a shell command may use.
-    pub shell_limits: ShellLimits,
-}
-
-impl InProcessConfig {
-    /// As the settings say.
-    pub fn from_settings(settings: &Settings) -> Self {
-        Self {
-            video_folder: settings.media.video_folder.clone(),
-            workspaces: settings.bash.working_directory.join(SESSIONS),
-            extra_roots: settings.media.allowed_roots.clone(),
-            cache_max_bytes: settings.media.cache_max_bytes,
-            artifact_max_bytes: settings.artifacts.max_size_bytes,
-            artifact_link_life: settings.artifacts.url_ttl,
-            tiles: settings.tiles.clone(),
-            concurrency: settings.media.concurrency.get(),
-            has_shell: settings.bash.enabled,
-            shell_limits: ShellLimits {
-                cpu: settings.media.cpu_limit,
-                memory_bytes: settings.media.memory_limit_bytes,
-            },
-        }
-    }
-}
-
-/// How media programs are run on this host, as the settings say. Results can be moved into the video folder.
-pub fn media_config(settings: &Settings) -> MediaConfig {
-    MediaConfig {
-        ffmpeg: settings.media.ffmpeg.clone(),
-        ffprobe: settings.media.ffprobe.clone(),
-        concurrency: settings.media.concurrency.get(),
-        cpu_seconds: settings.media.cpu_limit.as_secs().max(1),
-        memory_bytes: settings.media.memory_limit_bytes,
-        ..MediaConfig::in_folder(settings.media.video_folder.join(WORK))
-    }
-}
 
 /// This host as a backend.
 #[derive(Debug)]
@@ -117,31 +58,6 @@ pub struct InProcess {
     mirror: Option<Mirror>,
     tiles: Option<Tiles>,
     shell: Option<ShellHost>,
-}
-
-/// A file to work on, and where what is made of it belongs.
-struct Found {
-    source: Source,
-    /// Tells its content from any other.
-    identity: Identity,
-    /// Below the video folder.
-    folder: Utf8PathBuf,
-    /// Length of the pictures in seconds, where it is known.
-    duration: Option<f64>,
-    /// The session's video.
-    record: Option<FileRecord>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-enum Identity {
-    /// The id comes from the bytes.
-    Video(VideoId),
-    File {
-        path: Utf8PathBuf,
-        inode: u64,
-        size_bytes: u64,
-        modified: (i64, i64),
-    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -182,78 +98,6 @@ impl InProcess {
         }
     }
 
-    async fn record(&self, video: &VideoId) -> Result<FileRecord, BackendError> {
-        let missing = |reason: String| BackendError::NoSource { video: video.clone(), reason };
-        let record = match self.store.file(video).await {
-            Ok(Some(record)) => record,
-            Ok(None) => return Err(missing("there is no such file; it may have been deleted".to_owned())),
-            Err(error) => {
-                tracing::warn!(video.id = %video, error = %chain(&error), "a file's record could not be read");
-                return Err(missing("the database does not answer; try again".to_owned()));
-            }
-        };
-        match record.source_status {
-            WorkStatus::Ready => Ok(record),
-            WorkStatus::Pending | WorkStatus::Processing => Err(missing("it is still being fetched".to_owned())),
-            WorkStatus::Failed => {
-                Err(missing(record.source_error.unwrap_or_else(|| "it could not be fetched".to_owned())))
-            }
-        }
-    }
-
-    /// The session's video on this host or else in the bucket, with its record.
-    async fn video(&self, video: &VideoId) -> Result<(Source, FileRecord), BackendError> {
-        let record = self.record(video).await?;
-        if let Some(path) = self.local_video(&record).await {
-            return Ok((Source::File(path), record));
-        }
-        let key = self.mirror.as_ref().and_then(|_mirror| record.bucket_key.as_deref()?.parse().ok());
-        match key {
-            Some(key) => Ok((Source::Object(key), record)),
-            None => Err(BackendError::NoSource {
-                video: video.clone(),
-                reason: "its bytes are not on this host; upload the video again".to_owned(),
-            }),
-        }
-    }
-
-    async fn local_video(&self, record: &FileRecord) -> Option<Utf8PathBuf> {
-        let path = self.config.video_folder.join(file_name(record));
-        fs_err::tokio::metadata(&path).await.ok().filter(std::fs::Metadata::is_file).map(|_facts| path)
-    }
-
-    /// The session's video in its workspace, for shell commands. One that lies in the bucket alone is not fetched whole for that.
-    async fn put_into_workspace(&self, target: &Target) -> Result<Option<Utf8PathBuf>, BackendError> {
-        let Ok(record) = self.record(&target.video).await else { return Ok(None) };
-        let Some(source) = self.local_video(&record).await else { return Ok(None) };
-        self.workspaces.link(&target.session, &source).await.map(Some)
-    }
-
-    async fn found(&self, target: &Target) -> Result<Found, BackendError> {
-        match &target.path {
-            None => {
-                let (source, record) = self.video(&target.video).await?;
-                Ok(Found {
-                    source,
-                    identity: Identity::Video(target.video.clone()),
-                    folder: Utf8PathBuf::from(target.video.as_str()),
-                    duration: record.media.as_ref().map(|media| media.duration_seconds),
-                    record: Some(record),
-                })
-            }
-            Some(text) => {
-                let path = self.workspaces.confine(&target.session, text).await?;
-                Ok(Found {
-                    identity: identity_of(&path).await?,
-                    source: Source::File(path),
-                    folder: session_media(&target.session),
-                    duration: None,
-                    record: None,
-                })
-            }
-        }
-    }
-
     /// Media work in the name of this session, so that sessions take turns.
     fn media_of(&self, target: &Target) -> Media {
         self.media.for_caller(target.session.as_str())
@@ -274,49 +118,6 @@ impl InProcess {
             return Ok(clip);
         }
         media.clip(&found.source, spec, stop).await
-    }
-
-    /// What a media error means for the model. What only the operator can use goes to the log.
-    fn told(&self, error: &MediaError) -> BackendError {
-        let short = |text: &str| {
-            let text = text.replace(self.config.video_folder.as_str(), "…");
-            let skipped = text.chars().count().saturating_sub(WORDS_SHOWN);
-            text.chars().skip(skipped).collect::<String>()
-        };
-        let words = match error {
-            MediaError::Cancelled => return BackendError::Cancelled,
-            MediaError::Refused { refusal, .. } => format!("the file cannot be used: {refusal}"),
-            MediaError::Start { program, .. } => format!(
-                "`{}` could not be started on this engine; its operator can find the reason with `ambientctl doctor`",
-                program.file_name().unwrap_or_default()
-            ),
-            MediaError::Exit { program, stderr_tail, .. } => {
-                format!("`{}` failed: {}", program.file_name().unwrap_or_default(), short(stderr_tail))
-            }
-            MediaError::TimedOut { limit, .. } => {
-                format!("the media work took longer than {limit:?} and was ended; ask for a shorter window")
-            }
-            MediaError::Undecodable { at, stderr_tail } => {
-                format!("no picture could be decoded at {at} s: {}", short(stderr_tail))
-            }
-            MediaError::File { action, source } => format!("could not {action}: {}", source.kind()),
-            MediaError::Bucket(error) => {
-                return match mirror::told(error) {
-                    BackendError::Media(words) => BackendError::Media(format!("the video could not be read: {words}")),
-                    other => other,
-                };
-            }
-            MediaError::BadPicture { reason, .. } => format!("could not read the picture: {}", short(reason)),
-            // These speak of times and sizes alone; a kind that is added later is kept free of paths all the same.
-            _ => short(&error.to_string()),
-        };
-        if matches!(
-            error,
-            MediaError::Start { .. } | MediaError::Exit { .. } | MediaError::File { .. } | MediaError::TimedOut { .. }
-        ) {
-            tracing::warn!(error = %chain(error), "media work failed");
-        }
-        BackendError::Media(words)
     }
 
     fn local(path: Utf8PathBuf, mime_type: &str) -> MediaRef {
@@ -599,75 +400,8 @@ impl MediaBackend for InProcess {
     }
 }
 
-/// What a video's file is called in the video folder.
-fn file_name(record: &FileRecord) -> String {
-    format!("{}{}", record.id, record.extension)
-}
-
-pub(super) fn object_key(key: &str) -> Result<ObjectKey, BackendError> {
-    key.parse().map_err(|error| BackendError::Media(format!("the stored reference is damaged: {error}")))
-}
-
 fn elsewhere(place: &str) -> BackendError {
     BackendError::Media(format!("this medium is {place}, not on this host"))
-}
-
-/// The name that the user sees: the wanted one, with the file's own extension where it has none.
-pub(super) fn artifact_name(wanted: Option<&str>, path: &Utf8Path) -> String {
-    let own = path.file_name().unwrap_or("file");
-    let wanted = wanted.and_then(|name| name.rsplit(['/', '\\']).next()).map(str::trim).filter(|name| !name.is_empty());
-    match (wanted, path.extension()) {
-        (None, _) => own.to_owned(),
-        (Some(name), Some(extension)) if Utf8Path::new(name).extension().is_none() => format!("{name}.{extension}"),
-        (Some(name), _) => name.to_owned(),
-    }
-}
-
-/// The media type that a browser needs, by the extension; what is not known is saved rather than shown.
-pub(super) fn media_type(name: &str) -> &'static str {
-    match Utf8Path::new(name).extension().unwrap_or_default().to_ascii_lowercase().as_str() {
-        "mp4" | "m4v" => MP4,
-        "mov" => "video/quicktime",
-        "webm" => "video/webm",
-        "mkv" => "video/x-matroska",
-        "gif" => "image/gif",
-        "jpg" | "jpeg" => JPEG,
-        "png" => "image/png",
-        "webp" => "image/webp",
-        "svg" => "image/svg+xml",
-        "mp3" => "audio/mpeg",
-        "m4a" => "audio/mp4",
-        "wav" => "audio/wav",
-        "csv" => "text/csv",
-        "txt" | "log" | "md" => "text/plain; charset=utf-8",
-        "srt" => "application/x-subrip",
-        "vtt" => "text/vtt",
-        "html" => "text/html; charset=utf-8",
-        "json" => "application/json",
-        "pdf" => "application/pdf",
-        "zip" => "application/zip",
-        _ => "application/octet-stream",
-    }
-}
-
-pub(super) fn unix_seconds() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
-fn session_media(session: &SessionId) -> Utf8PathBuf {
-    Utf8Path::new(SESSION_MEDIA).join(session.as_str())
-}
-
-async fn identity_of(path: &Utf8Path) -> Result<Identity, BackendError> {
-    let facts = fs_err::tokio::metadata(path)
-        .await
-        .map_err(|error| BackendError::Path(format!("cannot be read: {}", error.kind())))?;
-    Ok(Identity::File {
-        path: path.to_owned(),
-        inode: facts.ino(),
-        size_bytes: facts.len(),
-        modified: (facts.mtime(), facts.mtime_nsec()),
-    })
 }
 
 fn moment(seconds: f64) -> Result<MediaTime, BackendError> {

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::handle::Handle;
 use super::held::Entry;
-use super::told::{boot_failure, no_sandbox};
+use super::told::{boot_failure, command_failure, no_sandbox};
 use super::{Inner, boot_lease};
 use crate::backend::BackendError;
 use crate::broker::Lease;
@@ -89,11 +89,23 @@ impl Inner {
         let Some(lease) = lease else {
             return Err(no_sandbox("it is still starting; try again in a moment"));
         };
-        let made = self.make_and_store(session, is_renewal).await;
+        let made = self.make_unless_there(session, is_renewal).await;
         self.give_back(&lease).await;
         let handle = made?;
         entry.put(Some(Arc::clone(&handle)));
         Ok(handle)
+    }
+
+    /// Another engine may have made one between the look at the session and the lease: a second one would take its place, and what is in it along.
+    async fn make_unless_there(
+        self: &Arc<Self>,
+        session: &SessionId,
+        is_renewal: bool,
+    ) -> Result<Arc<Handle>, BackendError> {
+        match self.record_of(session).await?.sandbox.id {
+            Some(id) => self.join(&id).await.map_err(|error| command_failure(&error, &id)),
+            None => self.make_and_store(session, is_renewal).await,
+        }
     }
 
     async fn make_and_store(
@@ -154,6 +166,11 @@ impl Inner {
         })
     }
 
+    /// A sandbox that is there already, whichever engine made it.
+    pub(crate) async fn join(&self, sandbox: &str) -> Result<Arc<Handle>, ambient_e2b::Error> {
+        Ok(self.at_hand(self.client.connect(sandbox, self.config.wall).await?))
+    }
+
     pub(crate) fn at_hand(&self, sandbox: Sandbox) -> Arc<Handle> {
         Arc::new(Handle::new(sandbox, self.config.wall, Arc::clone(&self.broker), self.lifecycle.clone()))
     }
@@ -181,13 +198,18 @@ impl Inner {
 
     /// Notes that this sandbox of a session is gone.
     pub(crate) async fn store_lost(&self, session: &SessionId, sandbox: &str) -> Result<(), StoreError> {
-        let Some(now) = self.store.session(session).await? else { return Ok(()) };
-        if now.sandbox.id.as_deref() != Some(sandbox) {
-            return Ok(());
+        self.take_away(session, sandbox, Guard::Always).await.map(drop)
+    }
+
+    /// The same, as long as the guard holds. `false` says that the session keeps it, or has another.
+    pub(crate) async fn take_away(&self, session: &SessionId, sandbox: &str, guard: Guard) -> Result<bool, StoreError> {
+        let now = self.store.session(session).await?;
+        if now.is_none_or(|now| now.sandbox.id.as_deref() != Some(sandbox)) {
+            return Ok(false);
         }
-        let mut change = SessionChange::new(Guard::Always);
+        let mut change = SessionChange::new(guard);
         change.sandbox = Some(record(sandbox_status::LOST, None));
-        self.writer.change(session, change).await.map(drop)
+        Ok(matches!(self.writer.change(session, change).await?, ChangeOutcome::Done(_)))
     }
 
     /// Ends a sandbox. Gone is gone: one that is not there is as good.

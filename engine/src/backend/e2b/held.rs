@@ -13,9 +13,10 @@ use super::told::{command_failure, lost, no_sandbox};
 use super::{Inner, boot_lease};
 use crate::backend::BackendError;
 use crate::ids::{RunId, SessionId, VideoId};
+use crate::sessions::change::Guard;
 use crate::sessions::state::SessionState;
-use crate::store::chain;
 use crate::store::records::{SessionRecord, sandbox_status};
+use crate::store::{StoreError, chain};
 
 /// What is said when the store keeps a session's sandbox from being known.
 const NO_STORE: &str = "the database does not answer; try again";
@@ -168,9 +169,8 @@ impl Inner {
         let renewed_in = entry.seat().renewed_in.clone();
         match need(&record, self.config.recreate, is_booting, renewed_in.as_ref()) {
             Need::Nothing(error) => Err(error),
-            Need::Use(id) => match self.client.connect(&id, self.config.wall).await {
-                Ok(sandbox) => {
-                    let handle = self.at_hand(sandbox);
+            Need::Use(id) => match self.join(&id).await {
+                Ok(handle) => {
                     entry.put(Some(Arc::clone(&handle)));
                     Ok(handle)
                 }
@@ -196,6 +196,19 @@ impl Inner {
             entry.seat().renewed_in = Some(run.clone());
         }
         Ok(handle)
+    }
+
+    /// Takes the sandbox of a session away, unless it runs by now: `false`.
+    pub(crate) async fn retire(&self, session: &SessionId, sandbox: &str) -> Result<bool, StoreError> {
+        let entry = self.held.entry(session);
+        let _turn = entry.turn.lock().await;
+        if !self.take_away(session, sandbox, Guard::NotRunning).await? {
+            return Ok(false);
+        }
+        if entry.handle().is_some_and(|handle| handle.id() == sandbox) {
+            entry.put(None);
+        }
+        Ok(true)
     }
 
     /// Notes that a session's sandbox is gone.

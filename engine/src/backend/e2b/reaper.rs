@@ -128,8 +128,10 @@ impl Inner {
             return Ok(());
         }
         if let Some(session) = metadata.get(SESSION).and_then(|id| id.parse::<SessionId>().ok()) {
-            let record = self.store.session(&session).await?;
+            // In this order: a boot stores the id of its sandbox before it lets go of the lease. The other way round, one that ends in between would
+            // look like neither.
             let is_booting = self.broker.is_held(&boot_lease(&session)).await?;
+            let record = self.store.session(&session).await?;
             match verdict(record.as_ref(), &sandbox.sandbox_id, is_booting, self.config.idle_ttl, now) {
                 Verdict::Stays => {}
                 Verdict::Stranger => {
@@ -137,9 +139,11 @@ impl Inner {
                     self.kill(&sandbox.sandbox_id).await;
                 }
                 Verdict::Idle => {
-                    tracing::info!(session.id = %session, sandbox.id = sandbox.sandbox_id, "the sandbox of an idle session is ended");
-                    self.gave_up(&session, &sandbox.sandbox_id).await;
-                    self.kill(&sandbox.sandbox_id).await;
+                    // A message may have come since it was looked at.
+                    if self.retire(&session, &sandbox.sandbox_id).await? {
+                        tracing::info!(session.id = %session, sandbox.id = sandbox.sandbox_id, "the sandbox of an idle session is ended");
+                        self.kill(&sandbox.sandbox_id).await;
+                    }
                 }
             }
         } else if let Some(video) = metadata.get(VIDEO).and_then(|id| id.parse::<VideoId>().ok()) {

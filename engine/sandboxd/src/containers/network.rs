@@ -9,7 +9,7 @@ use bollard::Docker;
 use bollard::models::NetworkCreateRequest;
 
 use super::engine::is_missing;
-use crate::driver::firewall::{self, Hook, LINK_LOCAL};
+use crate::driver::firewall::{self, Hook, LINK_LOCAL, NAMESPACES};
 use crate::driver::{NetworkFailure, NetworkMode, tell_closed};
 
 /// How containers are connected.
@@ -93,17 +93,21 @@ impl Bridge {
             ..NetworkCreateRequest::default()
         };
         docker.create_network(request).await?;
+        firewall::silence_ipv6(&self.interface)?;
         Ok(())
     }
 
     /// Docker runs through `DOCKER-USER` before its own rules, and leaves what is in there alone.
     fn rules(&self) -> String {
         let (chain, interface) = (self.chain(), &self.interface);
+        let bridges = firewall::no_bridges(&chain, &format!("-i {interface}"));
         let name_servers = firewall::only_name_servers(&format!("{chain}-IN"), &format!("-i {interface}"));
         format!(
             "*filter\n:{chain} - [0:0]\n:{chain}-IN - [0:0]\n\
              -A {chain} -i {interface} -o {interface} -j DROP\n\
+             -A {chain} -i {interface} -d {NAMESPACES} -j DROP\n\
              -A {chain} -i {interface} -d {LINK_LOCAL} -j DROP\n\
+             {bridges}\
              {name_servers}\
              -I DOCKER-USER -j {chain}\n-I INPUT -j {chain}-IN\nCOMMIT\n"
         )
@@ -137,7 +141,14 @@ mod tests {
         :AMBIENT-asd-00112233 - [0:0]
         :AMBIENT-asd-00112233-IN - [0:0]
         -A AMBIENT-asd-00112233 -i asd-00112233 -o asd-00112233 -j DROP
+        -A AMBIENT-asd-00112233 -i asd-00112233 -d 10.233.0.0/16 -j DROP
         -A AMBIENT-asd-00112233 -i asd-00112233 -d 169.254.0.0/16 -j DROP
+        -A AMBIENT-asd-00112233 -i asd-00112233 -o asd-+ -j DROP
+        -A AMBIENT-asd-00112233 -i asd-00112233 -o docker0 -j DROP
+        -A AMBIENT-asd-00112233 -i asd-00112233 -o br-+ -j DROP
+        -A AMBIENT-asd-00112233 -i asd-00112233 -o podman+ -j DROP
+        -A AMBIENT-asd-00112233 -i asd-00112233 -o cni+ -j DROP
+        -A AMBIENT-asd-00112233 -i asd-00112233 -o virbr+ -j DROP
         -A AMBIENT-asd-00112233-IN -i asd-00112233 -p udp --dport 53 -j ACCEPT
         -A AMBIENT-asd-00112233-IN -i asd-00112233 -p tcp --dport 53 -j ACCEPT
         -A AMBIENT-asd-00112233-IN -i asd-00112233 -j DROP

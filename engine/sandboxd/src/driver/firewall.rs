@@ -11,6 +11,12 @@ use tokio::io::AsyncWriteExt as _;
 /// Addresses that no sandbox reaches.
 pub(crate) const LINK_LOCAL: &str = "169.254.0.0/16";
 
+/// The addresses of sandboxes of namespaces, of all hosts on this machine.
+pub(crate) const NAMESPACES: &str = "10.233.0.0/16";
+
+/// Interfaces behind which machines and containers of this machine are, whose ports are open to nobody else: those of sandboxes among them.
+const BRIDGES: [&str; 6] = ["asd-+", "docker0", "br-+", "podman+", "cni+", "virbr+"];
+
 /// Why a tool of the system did not do its work.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ToolFailure {
@@ -39,6 +45,25 @@ pub(crate) fn only_name_servers(chain: &str, who: &str) -> String {
          -A {chain} {who} -p tcp --dport 53 -j ACCEPT\n\
          -A {chain} {who} -j DROP\n"
     )
+}
+
+/// The lines of a chain that keep what matches `who` away from the containers and virtual machines of this machine: our rules are asked before those of
+/// whoever made them.
+pub(crate) fn no_bridges(chain: &str, who: &str) -> String {
+    BRIDGES.map(|bridge| format!("-A {chain} {who} -o {bridge} -j DROP\n")).concat()
+}
+
+/// Makes this machine deaf and mute in IPv6 on an interface to sandboxes, which our rules say nothing about: every interface has an address of its own
+/// in it, and the machine answers on that to all of its addresses. To be called before the interface is switched on.
+pub(crate) fn silence_ipv6(interface: &str) -> Result<(), ToolFailure> {
+    const SETTINGS: &str = "/proc/sys/net/ipv6/conf";
+    let file = format!("{SETTINGS}/{interface}/disable_ipv6");
+    let has_none = || !std::path::Path::new(SETTINGS).exists();
+    let is_off = || std::fs::read_to_string(&file).is_ok_and(|off| off.trim() == "1");
+    match std::fs::write(&file, "1") {
+        Err(_cannot_be_written) if has_none() || is_off() => Ok(()),
+        other => other.map_err(|source| ToolFailure::Start { program: SETTINGS, source }),
+    }
 }
 
 /// Adds rules, as `iptables-save` writes them: all or none.

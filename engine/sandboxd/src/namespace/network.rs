@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nix::fcntl::{Flock, FlockArg};
 
-use crate::driver::firewall::{self, Hook, LINK_LOCAL, ToolFailure};
+use crate::driver::firewall::{self, Hook, LINK_LOCAL, NAMESPACES, ToolFailure};
 use crate::driver::{NetworkFailure, NetworkMode, tell_closed};
 
 /// Hosts on one machine that can have a block of addresses each.
@@ -135,13 +135,15 @@ impl Block {
         }
         let (chain, pool) = (self.chain(), self.pool());
         let name_servers = firewall::only_name_servers(&format!("{chain}-IN"), &format!("-s {pool}"));
+        let bridges = firewall::no_bridges(&chain, &format!("-s {pool}"));
         let rules = format!(
             "*nat\n:{chain} - [0:0]\n\
              -A {chain} -s {pool} ! -d {pool} -j MASQUERADE\n\
              -I POSTROUTING -j {chain}\nCOMMIT\n\
              *filter\n:{chain} - [0:0]\n:{chain}-IN - [0:0]\n\
-             -A {chain} -s {pool} -d {pool} -j DROP\n\
+             -A {chain} -s {pool} -d {NAMESPACES} -j DROP\n\
              -A {chain} -s {pool} -d {LINK_LOCAL} -j DROP\n\
+             {bridges}\
              -A {chain} -s {pool} -j ACCEPT\n\
              -A {chain} -d {pool} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n\
              -A {chain} -d {pool} -j DROP\n\
@@ -182,9 +184,10 @@ impl Block {
         let lease = Lease { block: Arc::clone(block), slot };
         let name = format!("asb{}-{slot}", block.number);
         let (outside, inside) = (block.address(slot, 1), block.address(slot, 2));
-        let here = format!(
-            "link add {name} type veth peer name eth0 netns {process}\naddr add {outside}/30 dev {name}\nlink set {name} up\n"
-        );
+        let pair = format!("link add {name} type veth peer name eth0 netns {process}\n");
+        firewall::run("ip", &["-batch", "-"], &pair).await?;
+        firewall::silence_ipv6(&name)?;
+        let here = format!("addr add {outside}/30 dev {name}\nlink set {name} up\n");
         firewall::run("ip", &["-batch", "-"], &here).await?;
         let there = format!("addr add {inside}/30 dev eth0\nlink set eth0 up\nroute add default via {outside}\n");
         let network = format!("--net=/proc/{process}/ns/net");

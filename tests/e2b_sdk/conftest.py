@@ -4,6 +4,7 @@ import os
 import subprocess
 import time
 import uuid
+from pathlib import Path
 
 import pytest
 from e2b import Sandbox
@@ -59,11 +60,25 @@ def host_words(data, *words):
     return [os.environ["AMBIENTCTL"], "sandboxd", "--listen", "127.0.0.1:0", "--key", os.environ["E2B_API_KEY"], "--data-dir", str(data), *words]
 
 
-def start_host(data, *words):
+def start_host(data, *words, **how):
     """A host, and what the SDK has to be told to ask it."""
-    host = subprocess.Popen(host_words(data, *words), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    host = subprocess.Popen(host_words(data, *words), **streams, **how)
     url = host.stdout.readline().split()[-1]
     return host, {"api_url": url, "sandbox_url": url}
+
+
+def running(name):
+    """Processes of this machine that call themselves so."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0] == name.encode():
+            found.append(int(process.name))
+    return found
 
 
 def until(what, seconds=10.0):

@@ -191,3 +191,17 @@ def test_ports_of_programs_are_reached(make):
     assert closed.status_code == 502 and "port is not open" in closed.json()["message"]
     gone = httpx.get(API, headers={"E2b-Sandbox-Id": "iunknown", "E2b-Sandbox-Port": "8124"})
     assert gone.status_code == 502 and "was not found" in gone.json()["message"]
+
+
+def test_files_are_joined_of_regular_ones_that_are_not_the_result(sandbox):
+    address = os.environ["E2B_SANDBOX_URL"]
+    headers = {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "49983", "X-Access-Token": sandbox._envd_access_token}
+    sandbox.commands.run("cd ~; printf one > one; printf two > two; ln -s two link; ln two second; mkfifo pipe; mkdir folder")
+    for sources in (["one", "link"], ["one", "second"], ["two"], ["one", "pipe"], ["one", "folder"], ["/dev/zero"]):
+        wish = {"source_paths": sources, "destination": "two", "username": "user"}
+        answer = httpx.post(f"{address}/files/compose", headers=headers, json=wish, timeout=5)
+        assert answer.status_code == 400, (sources, answer.text)
+        assert sandbox.files.read("two") == "two", sources
+    wish = {"source_paths": ["one", "two"], "destination": "three", "username": "user"}
+    assert httpx.post(f"{address}/files/compose", headers=headers, json=wish, timeout=5).status_code == 200
+    assert sandbox.files.read("three") == "onetwo"

@@ -1,12 +1,16 @@
 """A host of namespaces and its end, however it comes. Each case has a host of its own."""
 
+import contextlib
 import os
+import resource
 import signal
+import socket
 import subprocess
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
-from conftest import host_words, start_host, until
+from conftest import host_words, running, start_host, until
 from e2b import Sandbox
 
 DATA = Path(os.environ["SANDBOXD_DATA"])
@@ -14,27 +18,18 @@ DATA = Path(os.environ["SANDBOXD_DATA"])
 NETWORK = ("--network", "host")
 
 
-@pytest.fixture
-def data(tmp_path):
+def make_data(folder):
     """A data folder with the root of the host that all other cases are told to: making one takes a minute."""
-    layers = tmp_path / "data" / "l"
+    layers = folder / "l"
     layers.mkdir(parents=True)
     [base] = (DATA / "l").glob("base-*")
     subprocess.run(["cp", "--archive", "--link", base, layers], check=True)
-    return tmp_path / "data"
+    return folder
 
 
-def running(name):
-    """Processes of this machine that call themselves so."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (process / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if words[0] == name.encode():
-            found.append(int(process.name))
-    return found
+@pytest.fixture
+def data(tmp_path):
+    return make_data(tmp_path / "data")
 
 
 def test_sandboxes_end_with_their_host_and_the_next_one_sweeps(data, word):
@@ -70,3 +65,44 @@ def test_a_second_host_does_not_touch_the_data_of_the_first(data):
     finally:
         host.terminate()
         assert host.wait(30) == 0
+
+
+def test_connections_that_say_nothing_hurt_nobody(data):
+    def few_files():
+        _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard))
+
+    host, at = start_host(data, *NETWORK, preexec_fn=few_files)
+    address = urlsplit(at["api_url"])
+    try:
+        sandbox = Sandbox.create(timeout=600, **at)
+        with contextlib.ExitStack() as silent:
+            for _ in range(200):
+                silent.enter_context(socket.create_connection((address.hostname, address.port)))
+            assert sandbox.commands.run("ulimit -Sn").stdout == "1024\n"
+            assert Sandbox.create(timeout=600, **at).commands.run("true").exit_code == 0
+        assert sandbox.is_running()
+    finally:
+        host.terminate()
+        assert host.wait(30) == 0
+
+
+def test_sandboxes_of_two_hosts_do_not_reach_each_other(data, tmp_path):
+    hosts = []
+    try:
+        sandboxes = []
+        for folder in (data, make_data(tmp_path / "other")):
+            host, at = start_host(folder, "--network", "private")
+            hosts.append(host)
+            sandboxes.append(Sandbox.create(timeout=600, **at))
+        for sandbox in sandboxes:
+            sandbox.commands.run("python3 -m http.server 8300 --directory /etc", background=True)
+            until(lambda: "debian" in sandbox.commands.run("curl -s http://127.0.0.1:8300/os-release || true").stdout.lower())
+        for one, other in (sandboxes, sandboxes[::-1]):
+            [address] = other.commands.run("hostname -I").stdout.split()
+            reached = one.commands.run(f"timeout 2 bash -c '</dev/tcp/{address}/8300' && echo reached || true")
+            assert reached.stdout == "", address
+    finally:
+        for host in hosts:
+            host.terminate()
+        assert [host.wait(30) for host in hosts] == [0] * len(hosts)

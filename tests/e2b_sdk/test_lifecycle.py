@@ -1,6 +1,8 @@
 """Sandboxes are made, found, listed, paused and ended."""
 
+import contextlib
 import datetime
+import json
 import os
 import time
 
@@ -257,3 +259,26 @@ def test_too_many_are_refused(other_key):
     finally:
         for sandbox in made:
             sandbox.kill()
+
+
+def test_a_change_whose_caller_hangs_up_is_done_all_the_same(make):
+    key = {"X-API-Key": os.environ["E2B_API_KEY"]}
+    for patience in (0.001, 0.003, 0.01, 0.03):
+        sandbox = make(timeout=600)
+        sandbox.files.write("/home/user/kept", "kept")
+        sandbox.commands.run("for i in $(seq 300); do sleep 300 & done >/dev/null 2>&1; true")
+        for call, body in (("pause", {}), ("connect", {"timeout": 600, "memory": False})):
+            with contextlib.suppress(httpx.TimeoutException):
+                httpx.post(f"{API}/sandboxes/{sandbox.sandbox_id}/{call}", headers=key, json=body, timeout=httpx.Timeout(5, read=patience))
+        sandbox.connect(timeout=600)
+        assert sandbox.files.read("/home/user/kept") == "kept", patience
+        assert sandbox.commands.run("echo well").stdout == "well\n", patience
+        sandbox.kill()
+
+
+def test_lines_of_a_log_are_taken_apart_by_the_command_line_tool(sandbox):
+    headers = {"X-API-Key": os.environ["E2B_API_KEY"]}
+    log = httpx.get(f"{API}/sandboxes/{sandbox.sandbox_id}/logs", headers=headers).json()
+    lines = [json.loads(line["line"]) for line in log["logs"]]
+    assert [(line["level"], line["logger"], line["message"]) for line in lines] == [("info", "sandboxd", "sandbox started")]
+    assert [entry["message"] for entry in log["logEntries"]] == ["sandbox started"]

@@ -5,8 +5,9 @@ import os
 import zipfile
 from pathlib import Path
 
+import httpx
 import pytest
-from conftest import until
+from conftest import running, until
 from e2b import BuildException, Sandbox, Template, wait_for_file, wait_for_port
 from e2b.exceptions import SandboxException
 
@@ -54,6 +55,49 @@ def test_the_same_steps_are_cached(word):
     assert "CACHED" in second
     _info, third = build(template, word, skip_cache=True)
     assert "CACHED" not in third
+
+
+def test_a_step_of_one_team_is_no_other_s(make, word, other_key, tmp_path):
+    (tmp_path / "program").write_text(f"echo {word}\n")
+    template = (
+        Template(file_context_path=tmp_path)
+        .from_base_image()
+        .run_cmd(f"head -c 16 /dev/urandom | md5sum > /home/user/secret; : {word}")
+        .copy("program", "/home/user/program")
+    )
+    secrets = set()
+    for key in (None, other_key):
+        whose = {"api_key": key} if key else {}
+        _info, log = build(template, word, **whose)
+        assert key is None or "CACHED" not in log
+        sandbox = make(word, **whose)
+        assert sandbox.commands.run("sh /home/user/program").stdout == f"{word}\n"
+        secrets.add(sandbox.files.read("/home/user/secret"))
+    assert len(secrets) == 2
+
+
+def test_output_without_lines_is_cut_into_some(word):
+    _info, log = build(Template().from_base_image().run_cmd(f"head -c 200000 /dev/zero | tr '\\0' x; echo {word}"), word)
+    lines = [line.split("[stdout]: ", 1)[1] for line in log.splitlines() if "[stdout]: " in line]
+    assert "".join(lines) == 200000 * "x" + word and len(lines) > 2, [len(line) for line in lines]
+
+
+# What a build may be at when its template is deleted.
+AT_WORK = {
+    "a step": lambda template, line: template.run_cmd(line),
+    "a value": lambda template, line: template.run_cmd(f"echo '{line}' >> /root/.profile", user="root").set_envs({"A": "$HOME"}),
+    "the end": lambda template, line: template.set_start_cmd(line, "false"),
+}
+
+
+@pytest.mark.parametrize("what", AT_WORK)
+def test_a_template_that_is_deleted_ends_its_build(word, what):
+    template = AT_WORK[what](Template().from_base_image(), f"exec -a {word} sleep 7777")
+    build_of = Template.build_in_background(template, word, **MEMORY)
+    until(lambda: running(word), 30)
+    answer = httpx.delete(f"{os.environ['E2B_API_URL']}/templates/{build_of.template_id}", headers={"X-API-Key": os.environ["E2B_API_KEY"]})
+    assert answer.status_code == 204, answer.text
+    until(lambda: not running(word), 30)
 
 
 def test_a_failing_step_is_named(word):

@@ -22,6 +22,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::driver::Driver;
+use crate::remove::remove_tree;
 
 /// The data folder, locked for this host.
 #[derive(Debug)]
@@ -101,13 +102,17 @@ impl Folders {
     }
 
     /// Removes what sandboxes and unfinished layers of an earlier host left. Mounts of a sandbox that is just ending are not seen from here,
-    /// so there is nothing but files.
+    /// so there is nothing but files. What cannot be removed is no reason not to start.
     pub(crate) fn clear(&self) -> io::Result<()> {
-        for folder in [self.sandboxes(), self.unfinished()] {
+        for folder in [self.sandboxes(), self.unfinished(), self.root.join("run")] {
             for entry in std::fs::read_dir(folder)? {
                 let entry = entry?;
-                let is_folder = entry.file_type()?.is_dir();
-                if is_folder { std::fs::remove_dir_all(entry.path())? } else { std::fs::remove_file(entry.path())? }
+                let path = entry.path();
+                let removed =
+                    if entry.file_type()?.is_dir() { remove_tree(&path) } else { std::fs::remove_file(&path) };
+                if let Err(error) = removed {
+                    tracing::warn!(%error, path = %path.display(), "what an earlier host left stays");
+                }
             }
         }
         Ok(())

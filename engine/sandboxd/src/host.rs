@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use axum::serve::ListenerExt as _;
 use camino::Utf8PathBuf;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -102,6 +103,7 @@ impl Host {
             return Err(StartError::NotRoot);
         }
         check_keys(&config)?;
+        allow_open_files();
         let folders = Arc::new(Folders::open(&config.data_folder, &config.driver)?);
         let listener = TcpListener::bind(config.listen).await;
         let listener = listener.map_err(|source| StartError::Listen { address: config.listen, source })?;
@@ -184,6 +186,15 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         self.stop.cancel();
+    }
+}
+
+/// As many open files as this process may have: each connection is one, each sandbox a few, and the usual limit is for programs with a handful.
+fn allow_open_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "the limit of open files stays as it was");
     }
 }
 

@@ -17,6 +17,7 @@ mod folders;
 mod host;
 mod names;
 mod namespace;
+mod remove;
 mod sandboxes;
 mod serve;
 mod templates;

@@ -1,6 +1,7 @@
 //! One address for both planes: what names a sandbox is for the sandbox, everything else for the API.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ambient_e2b::protocol::ErrorBody;
 use axum::Router;
@@ -14,7 +15,7 @@ use tokio_util::task::TaskTracker;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::config::Teams;
-use crate::sandboxes::Registry;
+use crate::sandboxes::{Registry, Sandbox, TransitionFailure};
 use crate::templates::{Archives, Builder, Catalogue};
 use crate::{control, data};
 
@@ -30,6 +31,25 @@ pub(crate) struct Shared {
     pub(crate) tasks: TaskTracker,
     /// Cancelled when the host stops: builds break off then.
     pub(crate) stop: CancellationToken,
+}
+
+impl Shared {
+    /// Does work to its end, also when the caller hangs up: half a change of a sandbox is none.
+    pub(crate) async fn to_the_end<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+        let done = self.tasks.spawn(work).await;
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+    }
+
+    /// [`Registry::resume`], to its end.
+    pub(crate) async fn resume(
+        &self,
+        sandbox: &Arc<Sandbox>,
+        time: Duration,
+        with_memory: bool,
+    ) -> Result<(), TransitionFailure> {
+        let (registry, sandbox) = (self.registry.clone(), Arc::clone(sandbox));
+        self.to_the_end(async move { registry.resume(&sandbox, time, with_memory).await }).await
+    }
 }
 
 /// Shared by all requests.

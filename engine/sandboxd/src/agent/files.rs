@@ -90,7 +90,8 @@ pub(super) async fn download(
         let Query(query) = query.map_err(|bad| Refusal::new(StatusCode::BAD_REQUEST, bad.body_text()))?;
         let user = user(&query, &headers, &agent)?;
         let path = resolve(query.path.as_deref().unwrap_or_default(), &user, &agent)?;
-        let opened = tokio::task::spawn_blocking(move || open(&path).map(|(file, size)| (file, size, path))).await;
+        let opened =
+            tokio::task::spawn_blocking(move || open(&path).map(|(file, known)| (file, known.len(), path))).await;
         opened.map_err(|panic| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, panic.to_string()))?
     };
     match opened.await.and_then(|(file, size, path)| Plan::new(&headers, size).map(|plan| (file, path, plan))) {
@@ -99,7 +100,8 @@ pub(super) async fn download(
     }
 }
 
-fn open(path: &Path) -> Result<(File, u64), Refusal> {
+/// A regular file, and what is known of it.
+pub(super) fn open(path: &Path) -> Result<(File, fs::Metadata), Refusal> {
     let missing = |error: &io::Error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => {
             Refusal::new(StatusCode::NOT_FOUND, format!("path '{}' does not exist", path.display()))
@@ -115,8 +117,8 @@ fn open(path: &Path) -> Result<(File, u64), Refusal> {
         return Err(Refusal::new(StatusCode::BAD_REQUEST, format!("path '{}' is not a regular file", path.display())));
     }
     let file = File::open(path).map_err(|error| missing(&error))?;
-    let size = file.metadata().map_err(|error| missing(&error))?.len();
-    Ok((file, size))
+    let known = file.metadata().map_err(|error| missing(&error))?;
+    Ok((file, known))
 }
 
 /// How the bytes travel.

@@ -15,6 +15,7 @@ use super::paths;
 use super::process::Ending;
 use super::state::{Agent, Shared};
 use super::users::User;
+use crate::remove::remove_tree;
 
 /// The path that a call means.
 pub(super) fn resolve(path: &str, user: &User, agent: &Agent) -> Result<PathBuf, ConnectError> {
@@ -178,7 +179,7 @@ pub(super) async fn remove(agent: Shared, user: User, request: PathRequest) -> R
     let path = resolve(&request.path, &user, &agent)?;
     on_disk(move || {
         let removed = match fs::symlink_metadata(&path) {
-            Ok(known) if known.is_dir() => fs::remove_dir_all(&path),
+            Ok(known) if known.is_dir() => remove_tree(&path),
             Ok(_other) => fs::remove_file(&path),
             Err(error) => Err(error),
         };

@@ -38,12 +38,23 @@ const HIDDEN_FOLDERS: [&str; 3] = ["/proc/acpi", "/proc/scsi", "/sys/firmware"];
 /// The files that every sandbox has in its own words.
 const LOOPBACK_NAMES: &str = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n";
 
+/// The kernel reads this much of an option, and takes the rest for nothing.
+const OPTION_BYTES: usize = 4096;
+
+fn check_length(options: &str, layers: usize) -> io::Result<()> {
+    if options.len() < OPTION_BYTES {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("{layers} layers are more than a root can have; make one step of several, with `&&`")))
+}
+
 /// Mounts the root and makes it this process's only one.
 pub(super) fn mount_root(spec: &BootSpec) -> Result<(), StartFailure> {
     // Relative names keep the option short: the kernel takes one page of it, and templates have many layers.
     chdir(spec.folder.as_std_path()).attempting(format!("enter `{}`", spec.folder))?;
     // `volatile`: nothing in a sandbox waits for the disk. What is to last (a layer of a template) is synced once, when it is whole.
     let options = format!("lowerdir={},upperdir={},workdir={},volatile", spec.lower.join(":"), spec.upper, spec.work);
+    check_length(&options, spec.lower.len()).attempting("mount the layers of the root as an overlay")?;
     mount(Some("overlay"), spec.root.as_str(), Some("overlay"), MsFlags::MS_NODEV, Some(options.as_str()))
         .attempting("mount the layers of the root as an overlay")?;
     chdir(spec.root.as_str()).attempting("enter the root")?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 
 use super::AgentSpec;
-use super::process::Processes;
+use super::process::{Processes, Starters};
 use super::watch::Watchers;
 
 /// Shared by all calls.
@@ -19,6 +19,7 @@ pub(super) struct Agent {
     pub(super) default_user: String,
     pub(super) default_workdir: Option<String>,
     pub(super) processes: Processes,
+    pub(super) starters: Starters,
     pub(super) watchers: Watchers,
     pub(super) tasks: TaskTracker,
 }
@@ -32,6 +33,7 @@ impl Agent {
             default_user: spec.default_user,
             default_workdir: spec.default_workdir,
             processes: Processes::new(tasks.clone())?,
+            starters: Starters::new()?,
             watchers: Watchers::default(),
             tasks,
         }))

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt as _, fchown};
+use std::io::{self, Read as _, Write};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use ambient_e2b::protocol::filesystem::UploadedFile;
@@ -21,7 +21,7 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 
 use super::entry::{ATTRIBUTE_PREFIX, attribute_names, attributes};
-use super::files::{FileQuery, Refusal, resolve, user};
+use super::files::{FileQuery, Refusal, open, resolve, user};
 use super::filesystem::make_folders;
 use super::rpc;
 use super::state::{Agent, Shared};
@@ -266,15 +266,18 @@ pub(super) async fn compose(
 fn join(target: &Target, sources: &[PathBuf]) -> Result<UploadedFile, Refusal> {
     // All are opened first, so that a missing one leaves the destination as it was.
     let mut files = Vec::with_capacity(sources.len());
+    let there = fs::metadata(&target.path).ok().map(|known| (known.dev(), known.ino()));
     for path in sources {
-        files.push((path, File::open(path).map_err(|error| Refusal::from_io("reading", path, &error))?));
-    }
-    if sources.contains(&target.path) {
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, "the destination is one of the sources"));
+        let (file, known) = open(path)?;
+        // By whatever name, it would be emptied before it is read.
+        if there == Some((known.dev(), known.ino())) {
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, "the destination is one of the sources"));
+        }
+        files.push((path, file, known.len()));
     }
     let mut out = target.open()?;
-    for (path, mut file) in files {
-        io::copy(&mut file, &mut out).map_err(|error| Refusal::from_io("joining", path, &error))?;
+    for (path, file, size_bytes) in files {
+        io::copy(&mut file.take(size_bytes), &mut out).map_err(|error| Refusal::from_io("joining", path, &error))?;
     }
     target.finish(&out)
 }

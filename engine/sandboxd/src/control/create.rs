@@ -62,15 +62,14 @@ async fn create(
     }
     // A client that hangs up meanwhile gets its sandbox all the same: it is in the list, and its time ends it.
     let work = Arc::clone(&app);
-    let making = app.tasks.spawn(async move {
+    let making = app.to_the_end(async move {
         let made = make(&work, &team, &body, usual_seconds, always_secure).await;
         if let Some(key) = key {
             work.repeats.finish(&team, &key, made.as_ref().ok().map(|made| made.sandbox_id.as_str()));
         }
         made
     });
-    let made = making.await.map_err(|panic| Failure::new(StatusCode::INTERNAL_SERVER_ERROR, panic.to_string()))??;
-    Ok((StatusCode::CREATED, Answer(made)))
+    Ok((StatusCode::CREATED, Answer(making.await?)))
 }
 
 async fn make(

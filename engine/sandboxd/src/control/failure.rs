@@ -1,5 +1,7 @@
 //! Errors of the control plane, and the status and body of each.
 
+use std::io;
+
 use ambient_e2b::protocol::ErrorBody;
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
@@ -34,6 +36,12 @@ impl Failure {
     pub(super) fn no_sandbox(id: &str) -> Self {
         let message = format!("Sandbox \"{id}\" doesn't exist or you don't have access to it");
         Self::new(StatusCode::NOT_FOUND, message)
+    }
+
+    /// What the disk did not do. Where that was is for the log of the host alone.
+    fn of_disk(failure: &(dyn std::error::Error + 'static), kind: io::ErrorKind) -> Self {
+        tracing::error!(error = crate::with_causes(failure), "the disk failed");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, format!("{failure}: {kind}"))
     }
 
     /// A change that did not come to be.
@@ -87,7 +95,7 @@ impl From<TemplateFailure> for Failure {
             TemplateFailure::Unknown(_) | TemplateFailure::NoTag { .. } => StatusCode::NOT_FOUND,
             TemplateFailure::Foreign => StatusCode::FORBIDDEN,
             TemplateFailure::TooManyBuilds => StatusCode::TOO_MANY_REQUESTS,
-            TemplateFailure::Io(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            TemplateFailure::Io(error) => return Self::of_disk(&failure, error.kind()),
         };
         Self::new(status, crate::with_causes(&failure))
     }
@@ -98,8 +106,23 @@ impl From<ArchiveFailure> for Failure {
         let status = match &failure {
             ArchiveFailure::BadHash | ArchiveFailure::CutOff(_) => StatusCode::BAD_REQUEST,
             ArchiveFailure::UnknownAddress => StatusCode::FORBIDDEN,
-            ArchiveFailure::Io(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            ArchiveFailure::Io(error) => return Self::of_disk(&failure, error.kind()),
         };
         Self::new(status, crate::with_causes(&failure))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::Failure;
+    use crate::templates::ArchiveFailure;
+
+    #[test]
+    fn where_the_disk_failed_is_not_told_to_clients() {
+        let full = io::Error::new(io::ErrorKind::StorageFull, "no space at path \"/srv/ambient/sandboxd/t/.tmp1\"");
+        let failure = Failure::from(ArchiveFailure::Io(full));
+        assert_eq!(failure.message, "the archive cannot be kept: no storage space");
     }
 }

@@ -30,13 +30,10 @@ pub(super) async fn get(Own(sandbox): Own) -> Result<Answer<SandboxDetail>, Fail
 /// `DELETE /sandboxes/{id}`.
 pub(super) async fn kill(State(app): State<App>, Own(sandbox): Own) -> Result<StatusCode, Failure> {
     let (registry, id) = (app.registry.clone(), sandbox.id.clone());
-    // Finished also when the caller hangs up: half a kill is none.
-    let killed = app.tasks.spawn(async move { registry.kill(&sandbox).await }).await;
-    match killed {
-        Ok(true) => Ok(StatusCode::NO_CONTENT),
-        Ok(false) => Err(Failure::no_sandbox(&id)),
-        Err(panic) => Err(Failure::new(StatusCode::INTERNAL_SERVER_ERROR, panic.to_string())),
+    if app.to_the_end(async move { registry.kill(&sandbox).await }).await {
+        return Ok(StatusCode::NO_CONTENT);
     }
+    Err(Failure::no_sandbox(&id))
 }
 
 /// `POST /sandboxes/{id}/connect` and the same under `/v2`: 200 when it ran, 201 when it was paused.
@@ -50,7 +47,7 @@ pub(super) async fn connect(
     if app.registry.end_in(&sandbox, time, true) {
         return Ok((StatusCode::OK, Answer(sandbox.instance())));
     }
-    match app.registry.resume(&sandbox, time, wish.memory.unwrap_or(true)).await {
+    match app.resume(&sandbox, time, wish.memory.unwrap_or(true)).await {
         Ok(()) => Ok((StatusCode::CREATED, Answer(sandbox.instance()))),
         // Another caller was first.
         Err(TransitionFailure::Running) => {
@@ -69,7 +66,7 @@ pub(super) async fn resume(
 ) -> Result<(StatusCode, Answer<SandboxInstance>), Failure> {
     let time = Duration::from_secs(wish.timeout.unwrap_or(USUAL_RESUME));
     check_longest(time)?;
-    let resumed = app.registry.resume(&sandbox, time, wish.memory.unwrap_or(true)).await;
+    let resumed = app.resume(&sandbox, time, wish.memory.unwrap_or(true)).await;
     resumed.map_err(|failure| Failure::transition(&sandbox.id, &failure))?;
     Ok((StatusCode::CREATED, Answer(sandbox.instance())))
 }
@@ -80,8 +77,9 @@ pub(super) async fn pause(
     Own(sandbox): Own,
     Json(wish): Json<PauseSandbox>,
 ) -> Result<StatusCode, Failure> {
-    let paused = app.registry.pause(&sandbox, wish.memory.unwrap_or(true)).await;
-    paused.map_err(|failure| Failure::transition(&sandbox.id, &failure))?;
+    let (registry, id, with_memory) = (app.registry.clone(), sandbox.id.clone(), wish.memory.unwrap_or(true));
+    let paused = app.to_the_end(async move { registry.pause(&sandbox, with_memory).await }).await;
+    paused.map_err(|failure| Failure::transition(&id, &failure))?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -15,6 +15,9 @@ use crate::serve::App;
 const USUAL_LINES: usize = 100;
 const MOST_LINES: usize = 1000;
 
+/// Who writes into the logs of sandboxes.
+const LOGGER: &str = "sandboxd";
+
 /// `GET /sandboxes/{id}/metrics`.
 pub(super) async fn metrics(
     State(app): State<App>,
@@ -50,8 +53,16 @@ pub(super) async fn logs_v1(Own(sandbox): Own, parameters: Parameters) -> Result
     let entries = sandbox.log().into_iter();
     let entries = entries.filter(|entry| start.is_none_or(|start| entry.timestamp.as_millisecond() >= start));
     let log_entries: Vec<_> = entries.take(limit).collect();
-    let line = |entry: &LogEntry| LogLine { timestamp: entry.timestamp, line: entry.message.clone() };
-    Ok(Answer(SandboxLogs { logs: log_entries.iter().map(line).collect(), log_entries }))
+    Ok(Answer(SandboxLogs { logs: log_entries.iter().map(line_of_old).collect(), log_entries }))
+}
+
+/// An entry as a line that holds JSON, which `e2b sandbox logs` takes apart.
+fn line_of_old(entry: &LogEntry) -> LogLine {
+    let mut parts = serde_json::Map::new();
+    parts.extend(entry.fields.iter().map(|(name, value)| (name.clone(), value.clone().into())));
+    let own = [("level", entry.level.as_str()), ("logger", LOGGER), ("message", entry.message.as_str())];
+    parts.extend(own.map(|(name, value)| (name.to_owned(), value.into())));
+    LogLine { timestamp: entry.timestamp, line: serde_json::Value::Object(parts).to_string() }
 }
 
 /// `GET /v2/sandboxes/{id}/logs`.

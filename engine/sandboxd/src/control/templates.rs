@@ -15,6 +15,7 @@ use super::failure::Failure;
 use super::input::{Caller, Json, Parameters};
 use super::telemetry::page;
 use crate::serve::{App, text};
+use crate::templates::Job;
 
 /// Lines of a build's log in one answer.
 const LINES: usize = 100;
@@ -78,9 +79,16 @@ pub(super) async fn files(
     // Also when it is there: a step may force the upload.
     let host = text(&headers, HOST).ok_or_else(|| Failure::bad_request("the request has no `Host`"))?;
     let present = place.is_file();
-    let url = format!("http://{host}/uploads/{}", app.archives.open_address(place));
+    let scheme = if is_behind_tls(&headers) { "https" } else { "http" };
+    let url = format!("{scheme}://{host}/uploads/{}", app.archives.open_address(&team, place));
     let answer = FileUpload { present, url: Some(Token::new(url)), headers: std::collections::BTreeMap::new() };
     Ok((StatusCode::CREATED, Answer(answer)))
+}
+
+/// Whether the caller's own connection is to a proxy that takes TLS off.
+fn is_behind_tls(headers: &HeaderMap) -> bool {
+    let first = text(headers, "x-forwarded-proto").and_then(|protocols| protocols.split(',').next());
+    first.is_some_and(|protocol| protocol.trim().eq_ignore_ascii_case("https"))
 }
 
 /// `PUT /uploads/{word}`: an archive. The word in the address is the right to it.
@@ -100,8 +108,9 @@ pub(super) async fn start_build(
     Path((template, build)): Path<(String, String)>,
     Json(wish): Json<StartBuild>,
 ) -> Result<StatusCode, Failure> {
-    let sizes = app.catalogue.start_build(&team, &template, &build)?;
-    let (work, stop) = (app.builder.clone().build(team, build, sizes, wish), app.stop.clone());
+    let (sizes, unwanted) = app.catalogue.start_build(&team, &template, &build)?;
+    let job = Job { team, id: build, unwanted };
+    let (work, stop) = (app.builder.clone().build(job, sizes, wish), app.stop.clone());
     // Broken off, it counts as failed: the next host finds it unfinished.
     app.tasks.spawn(async move { stop.run_until_cancelled(work).await });
     Ok(StatusCode::ACCEPTED)

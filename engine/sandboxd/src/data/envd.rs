@@ -9,7 +9,8 @@ use axum::http::{HeaderMap, HeaderName, Response, StatusCode};
 use axum::response::IntoResponse as _;
 use serde::Serialize;
 
-use super::{cut, not_found, rights};
+use super::rights::Refusal;
+use super::{cut, not_found};
 use crate::driver::DialFailure;
 use crate::sandboxes::{Alive, Sandbox};
 use crate::serve::{App, error};
@@ -22,10 +23,16 @@ const ROUTES: [&str; 4] = ["/health", "/files", "/files/compose", "/envs"];
 const SERVICES: [&str; 2] = ["/process.Process/", "/filesystem.Filesystem/"];
 
 /// Answers for the agent.
-pub(super) async fn serve(app: &App, sandbox: &Sandbox, alive: &Alive, request: Request) -> Response<Body> {
+pub(super) async fn serve(
+    app: &App,
+    sandbox: &Sandbox,
+    alive: &Alive,
+    may: Result<(), Refusal>,
+    request: Request,
+) -> Response<Body> {
     let path = request.uri().path();
     let needs_right = path != "/health";
-    if needs_right && let Err(refusal) = rights::check_agent(sandbox, &request) {
+    if needs_right && let Err(refusal) = may {
         return refusal.answer();
     }
     if path == "/metrics" {
@@ -59,13 +66,19 @@ fn is_rpc_miss(headers: &HeaderMap) -> bool {
     !headers.contains_key(axum::http::header::CONTENT_TYPE)
 }
 
-/// Without an agent there is no sandbox: what is left of it goes.
+/// Without an agent there is no sandbox: what is left of it goes. One that could not be asked because this host is short of something is well.
 pub(super) fn lost(app: &App, sandbox: &Sandbox, alive: &Alive, failure: &DialFailure) -> Response<Body> {
     if alive.cut.is_cancelled() {
         return not_found(&sandbox.id);
     }
     tracing::error!(sandbox.id, error = crate::with_causes(failure), "the agent of a sandbox does not answer");
-    if matches!(failure, DialFailure::Connect(_)) {
+    if let DialFailure::Connect(reason) = failure {
+        if is_shortage(reason) {
+            return error(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the sandbox host has too much to do; try again in a moment",
+            );
+        }
         let (registry, id) = (app.registry.clone(), sandbox.id.clone());
         app.tasks.spawn(async move {
             if let Some(sandbox) = registry.find(&id) {
@@ -75,6 +88,14 @@ pub(super) fn lost(app: &App, sandbox: &Sandbox, alive: &Alive, failure: &DialFa
         return not_found(&sandbox.id);
     }
     error(StatusCode::BAD_GATEWAY, "the agent of the sandbox does not answer")
+}
+
+/// Whether a connection was not made for want of something that has nothing to do with its other end: open files, memory, or a place in the queue of
+/// connections that the agent has yet to take.
+fn is_shortage(reason: &std::io::Error) -> bool {
+    use nix::errno::Errno;
+    const SHORTAGES: [Errno; 5] = [Errno::EMFILE, Errno::ENFILE, Errno::EAGAIN, Errno::ENOMEM, Errno::ENOBUFS];
+    reason.raw_os_error().is_some_and(|code| SHORTAGES.contains(&Errno::from_raw(code)))
 }
 
 /// The request as the agent gets it: the rights stay out here.
@@ -134,4 +155,24 @@ async fn metrics(app: &App, sandbox: &Sandbox) -> Response<Body> {
         disk_total: sample.disk_total,
     })
     .into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use nix::errno::Errno;
+
+    use super::is_shortage;
+
+    #[test]
+    fn a_host_that_is_short_of_something_takes_no_sandbox_for_lost() {
+        for own in [Errno::EMFILE, Errno::ENFILE, Errno::EAGAIN, Errno::ENOMEM] {
+            assert!(is_shortage(&io::Error::from_raw_os_error(own as i32)), "{own}");
+        }
+        for gone in [Errno::ECONNREFUSED, Errno::ENOENT, Errno::ECONNRESET] {
+            assert!(!is_shortage(&io::Error::from_raw_os_error(gone as i32)), "{gone}");
+        }
+        assert!(!is_shortage(&io::Error::other("there is no socket where the agent should answer")));
+    }
 }

@@ -1,12 +1,14 @@
 //! The data plane: requests to the agent of a sandbox, and to the programs in it.
 //!
-//! Checked in this order: does the sandbox run (502), may the caller (401), and then what is asked.
+//! Checked in this order: does the sandbox run (502), may the caller (401), and then what is asked. A sandbox that sleeps is woken by who may.
 
 mod cut;
 mod envd;
 mod ports;
 mod rights;
 mod route;
+
+use std::sync::Arc;
 
 use ambient_e2b::protocol::{ENVD_PORT, ErrorBody};
 use axum::body::Body;
@@ -36,27 +38,36 @@ pub(crate) async fn serve(app: &App, target: Target, request: Request) -> Respon
 
 async fn named(app: &App, id: &str, port: u16, request: Request) -> Response<Body> {
     let Some(sandbox) = app.registry.find(id) else { return not_found(id) };
-    let alive = match reach(app, &sandbox).await {
+    let may = if port == ENVD_PORT {
+        rights::check_agent(&sandbox, &request)
+    } else {
+        rights::check_traffic(&sandbox, request.headers())
+    };
+    let alive = match reach(app, &sandbox, may).await {
         Ok(alive) => alive,
         Err(response) => return *response,
     };
     if port == ENVD_PORT {
-        return envd::serve(app, &sandbox, &alive, request).await;
+        return envd::serve(app, &sandbox, &alive, may, request).await;
     }
-    if let Err(refusal) = rights::check_traffic(&sandbox, request.headers()) {
+    if let Err(refusal) = may {
         return refusal.answer();
     }
     ports::serve(app, &sandbox, &alive, port, request).await
 }
 
-/// The running sandbox, woken if traffic wakes it.
-async fn reach(app: &App, sandbox: &Sandbox) -> Result<Alive, Box<Response<Body>>> {
+/// The running sandbox, woken if traffic wakes it and the caller `may` use it.
+async fn reach(
+    app: &App,
+    sandbox: &Arc<Sandbox>,
+    may: Result<(), rights::Refusal>,
+) -> Result<Alive, Box<Response<Body>>> {
     match sandbox.reach() {
         Reached::Running(alive) => return Ok(alive),
         Reached::Nothing => return Err(Box::new(not_found(&sandbox.id))),
-        Reached::Asleep => {}
+        Reached::Asleep => may.map_err(|refusal| Box::new(refusal.answer()))?,
     }
-    match app.registry.resume(sandbox, sandbox.behaviour.timeout, true).await {
+    match app.resume(sandbox, sandbox.behaviour.timeout, true).await {
         // Another request was first.
         Ok(()) | Err(TransitionFailure::Running) => {}
         Err(failure) => {
@@ -76,8 +87,9 @@ async fn signed_file(app: &App, request: Request) -> Response<Body> {
     };
     for sandbox in app.registry.all() {
         if sandbox.token.as_ref().is_some_and(|token| signature.is_by(token)) {
-            return match reach(app, &sandbox).await {
-                Ok(alive) => envd::serve(app, &sandbox, &alive, request).await,
+            let may = rights::check_agent(&sandbox, &request);
+            return match reach(app, &sandbox, may).await {
+                Ok(alive) => envd::serve(app, &sandbox, &alive, may, request).await,
                 Err(response) => *response,
             };
         }

@@ -16,6 +16,7 @@ use camino::Utf8Path;
 use crate::containers::{self, Containers};
 use crate::folders::Folders;
 use crate::namespace;
+use crate::remove::remove_tree;
 use crate::templates::{BaseFailure, Layers};
 
 pub(crate) use commands::{Output, RunFailure, ShellCommand};
@@ -97,7 +98,7 @@ impl Launcher {
                 let (layers, layer, written) = (layers.clone(), layer.to_owned(), folder.join("u"));
                 let kept = tokio::task::spawn_blocking(move || {
                     layers.finish(&written, &layer)?;
-                    std::fs::remove_dir_all(folder)
+                    remove_tree(folder.as_std_path())
                 });
                 kept.await.map_err(io::Error::other).flatten()
             }
@@ -201,7 +202,7 @@ impl Machine {
 
 /// Removes what the host keeps of a sandbox.
 pub(crate) fn remove_folder(folder: &Utf8Path) {
-    match std::fs::remove_dir_all(folder) {
+    match remove_tree(folder.as_std_path()) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             tracing::error!(%error, %folder, "files of a sandbox stay until the next start");
         }

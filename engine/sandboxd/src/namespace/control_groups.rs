@@ -19,6 +19,9 @@ const PERIOD: u64 = 100_000;
 /// How often a group that is to go or to freeze is looked at.
 const PATIENCE: Duration = Duration::from_millis(2);
 
+/// How long freezing and thawing may take. A process that waits for a disk stops no sooner than the disk answers.
+const FREEZE: Duration = Duration::from_secs(10);
+
 /// The folders that groups are made in.
 #[derive(Debug, Default)]
 pub(crate) struct ControlGroups {
@@ -197,15 +200,13 @@ impl Group {
         self.folders.iter().map(|folder| folder.join("cgroup.procs")).collect()
     }
 
-    /// Freezes or thaws, and waits until that is so. `false`: there is no group that could.
+    /// Freezes or thaws, and waits until that is so, but not for ever: nobody else changes the sandbox meanwhile, not even to end it.
+    /// `false`: there is no group that could.
     pub(crate) async fn freeze(&self, frozen: bool) -> io::Result<bool> {
         let Some(folder) = &self.unified else { return Ok(false) };
         let wanted = if frozen { "1" } else { "0" };
         fs::write(folder.join("cgroup.freeze"), wanted)?;
-        let wanted = format!("frozen {wanted}");
-        while !fs::read_to_string(folder.join("cgroup.events"))?.lines().any(|line| line == wanted) {
-            tokio::time::sleep(PATIENCE).await;
-        }
+        settle(&folder.join("cgroup.events"), &format!("frozen {wanted}"), FREEZE).await?;
         Ok(true)
     }
 
@@ -245,9 +246,34 @@ impl Group {
     }
 }
 
+/// Waits until this is a line of a file of the kernel's.
+async fn settle(file: &Path, wanted: &str, patience: Duration) -> io::Result<()> {
+    let settled = async {
+        while !fs::read_to_string(file)?.lines().any(|line| line == wanted) {
+            tokio::time::sleep(PATIENCE).await;
+        }
+        Ok(())
+    };
+    tokio::time::timeout(patience, settled).await.unwrap_or_else(|_elapsed| Err(io::ErrorKind::TimedOut.into()))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Mount;
+    use std::fs;
+    use std::io::ErrorKind;
+    use std::time::Duration;
+
+    use super::{Mount, settle};
+
+    #[tokio::test]
+    async fn a_group_that_does_not_freeze_is_not_waited_for_without_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let events = folder.path().join("cgroup.events");
+        fs::write(&events, "populated 1\nfrozen 0\n").unwrap();
+        let waited = settle(&events, "frozen 1", Duration::from_millis(50)).await;
+        assert_eq!(waited.unwrap_err().kind(), ErrorKind::TimedOut);
+        settle(&events, "frozen 0", Duration::from_millis(50)).await.unwrap();
+    }
 
     #[test]
     fn lines_of_mountinfo_are_read() {

@@ -26,6 +26,7 @@ use super::stop;
 use crate::agent::{AGENT_WORD, BootSpec, Report};
 use crate::driver::{Dial, HOSTNAME, Launch, LaunchFailure, START, Usage};
 use crate::folders::Folders;
+use crate::remove::remove_tree;
 
 /// How long the processes of a sandbox may take to be gone once they were killed.
 const END: Duration = Duration::from_secs(10);
@@ -194,7 +195,7 @@ async fn report(
 
 fn prepare(folder: &Utf8PathBuf) -> io::Result<()> {
     // The overlay wants its own folder empty, and refuses one of a sandbox that was not synced to the disk.
-    match fs::remove_dir_all(folder.join("w")) {
+    match remove_tree(folder.join("w").as_std_path()) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }

@@ -248,8 +248,12 @@ impl Registry {
             State::Paused { .. } => return Err(TransitionFailure::Paused),
             State::Gone => return Err(TransitionFailure::Gone),
         };
-        if with_memory {
-            alive.machine.freeze().await.map_err(TransitionFailure::Signal)?;
+        if with_memory && let Err(failure) = alive.machine.freeze().await {
+            // Some of it may stand still by now, and it is still said to run.
+            if let Err(error) = alive.machine.thaw().await {
+                tracing::error!(sandbox.id, %error, "a sandbox that was not paused does not go on");
+            }
+            return Err(TransitionFailure::Signal(failure));
         }
         let machine = with_memory.then(|| Arc::clone(&alive.machine));
         sandbox.become_(State::Paused { machine, started_at: alive.started_at, paused_at: now() });
@@ -269,10 +273,10 @@ impl Registry {
         with_memory: bool,
     ) -> Result<(), TransitionFailure> {
         let _change = sandbox.change.lock().await;
-        let frozen = match sandbox.state() {
+        let (frozen, started_at, paused_at) = match sandbox.state() {
             State::Running(_) => return Err(TransitionFailure::Running),
             State::Gone => return Err(TransitionFailure::Gone),
-            State::Paused { machine, .. } => machine,
+            State::Paused { machine, started_at, paused_at } => (machine, started_at, paused_at),
         };
         let machine = match frozen {
             Some(machine) if with_memory => {
@@ -281,6 +285,8 @@ impl Registry {
             }
             frozen => {
                 if let Some(machine) = frozen {
+                    // Should no other come in its place, there is none to be thawed any more.
+                    sandbox.become_(State::Paused { machine: None, started_at, paused_at });
                     machine.end().await;
                 }
                 let started = self.launch(&sandbox.id, &sandbox.image, &sandbox.variables, sandbox.behaviour.internet);

@@ -1,6 +1,6 @@
 //! Archives of COPY steps: uploaded once for each content and team.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::config::Team;
 use crate::folders::Folders;
 use crate::names;
 
-/// Addresses that were given out and not yet used.
-const MOST_ADDRESSES: usize = 10_000;
+/// Addresses of one team that were given out and not yet used. The oldest make room.
+const MOST_ADDRESSES: usize = 1_000;
 
 /// An archive saves uploads while a template is worked on; later it only takes room, and clients send it again.
 const KEPT: Duration = Duration::from_hours(7 * 24);
@@ -37,8 +37,28 @@ pub(crate) enum ArchiveFailure {
 #[derive(Debug)]
 pub(crate) struct Archives {
     folders: Arc<Folders>,
-    /// Who has the word in the address may upload this archive.
-    addresses: Mutex<HashMap<String, Utf8PathBuf>>,
+    addresses: Mutex<Addresses>,
+}
+
+/// Who has the word in an address may upload the archive that it stands for.
+#[derive(Debug, Default)]
+struct Addresses {
+    places: HashMap<String, Utf8PathBuf>,
+    /// The words of each team, oldest first; used ones among them.
+    given: HashMap<Team, VecDeque<String>>,
+}
+
+impl Addresses {
+    fn add(&mut self, team: &Team, word: String, place: Utf8PathBuf) {
+        let given = self.given.entry(team.clone()).or_default();
+        if given.len() >= MOST_ADDRESSES
+            && let Some(oldest) = given.pop_front()
+        {
+            self.places.remove(&oldest);
+        }
+        given.push_back(word.clone());
+        self.places.insert(word, place);
+    }
 }
 
 impl Archives {
@@ -61,7 +81,7 @@ impl Archives {
         Ok(())
     }
 
-    fn addresses(&self) -> MutexGuard<'_, HashMap<String, Utf8PathBuf>> {
+    fn addresses(&self) -> MutexGuard<'_, Addresses> {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -75,13 +95,9 @@ impl Archives {
     }
 
     /// The word for an address at which this archive may be uploaded once.
-    pub(crate) fn open_address(&self, place: Utf8PathBuf) -> String {
+    pub(crate) fn open_address(&self, team: &Team, place: Utf8PathBuf) -> String {
         let word = names::token();
-        let mut addresses = self.addresses();
-        if addresses.len() >= MOST_ADDRESSES {
-            addresses.clear();
-        }
-        addresses.insert(word.clone(), place);
+        self.addresses().add(team, word.clone(), place);
         word
     }
 
@@ -91,7 +107,7 @@ impl Archives {
         word: &str,
         mut bytes: impl Stream<Item = Result<Bytes, E>> + Unpin,
     ) -> Result<(), ArchiveFailure> {
-        let place = self.addresses().get(word).cloned().ok_or(ArchiveFailure::UnknownAddress)?;
+        let place = self.addresses().places.get(word).cloned().ok_or(ArchiveFailure::UnknownAddress)?;
         let folder = place.parent().unwrap_or(&place);
         tokio::fs::create_dir_all(folder).await?;
         let (file, partial) = tempfile::NamedTempFile::new_in(self.folders.unfinished())?.into_parts();
@@ -102,7 +118,7 @@ impl Archives {
         }
         file.flush().await?;
         partial.persist(&place).map_err(|error| error.error)?;
-        self.addresses().remove(word);
+        self.addresses().places.remove(word);
         Ok(())
     }
 }

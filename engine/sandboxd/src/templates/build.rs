@@ -12,6 +12,7 @@ use axum::http::{Method, Request};
 use camino::Utf8Path;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio_util::io::ReaderStream;
+use tokio_util::sync::CancellationToken;
 
 use super::archives::{ArchiveFailure, Archives};
 use super::base::BaseFailure;
@@ -68,10 +69,34 @@ pub(crate) enum BuildFailure {
     Ended { what: String, status: String },
     #[error("the archive did not reach the sandbox")]
     Upload(#[source] DialFailure),
+    #[error("nobody wants it any more: its template was deleted")]
+    Unwanted,
     #[error("the ready command did not succeed within {READY:?}")]
     NotReady,
     #[error("the layer cannot be kept")]
     Layer(#[source] std::io::Error),
+}
+
+/// How long a step may take. What takes longer does nothing any more, and would hold its place for ever.
+const LONGEST_STEP: Duration = Duration::from_hours(2);
+
+/// Bytes of output that make a line of the log by themselves.
+const LONGEST_LINE: usize = 64 << 10;
+
+/// A build that is to be run.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) team: Team,
+    pub(crate) id: String,
+    /// Cancelled when nobody wants it any more.
+    pub(crate) unwanted: CancellationToken,
+}
+
+impl Job {
+    /// Does work of it, as long as it is wanted.
+    async fn while_wanted<T>(&self, work: impl Future<Output = Result<T, BuildFailure>>) -> Result<T, BuildFailure> {
+        self.unwanted.run_until_cancelled(work).await.unwrap_or(Err(BuildFailure::Unwanted))
+    }
 }
 
 /// Runs builds.
@@ -101,9 +126,10 @@ impl Log<'_> {
 
 impl Builder {
     /// Runs a build to its end, and writes into the catalogue how that was.
-    pub(crate) async fn build(self, team: Team, build_id: String, sizes: (u32, u64), wish: StartBuild) {
+    pub(crate) async fn build(self, job: Job, sizes: (u32, u64), wish: StartBuild) {
         let mut step = FIRST.to_owned();
-        let ended = self.steps(&team, &build_id, sizes, wish, &mut step).await;
+        let ended = self.steps(&job, sizes, wish, &mut step).await;
+        let build_id = job.id;
         let ended = match ended {
             Ok(image) => {
                 self.catalogue.log(&build_id, LAST, LogLevel::Info, "Build finished".to_owned());
@@ -120,28 +146,28 @@ impl Builder {
 
     async fn steps(
         &self,
-        team: &Team,
-        build_id: &str,
+        job: &Job,
         (cpu_count, memory_mb): (u32, u64),
         wish: StartBuild,
         at: &mut String,
     ) -> Result<Image, BuildFailure> {
-        let mut image = self.beginning(team, &wish, self.log(build_id, FIRST, "[base]")).await?;
+        let build_id = &job.id;
+        let mut image = self.beginning(&job.team, &wish, self.log(build_id, FIRST, "[base]")).await?;
         (image.cpu_count, image.memory_mb) = (cpu_count, memory_mb);
-        let mut progress = Progress::new(image);
+        let mut progress = Progress::new(&job.team, image);
         let total = wish.steps.len();
         for (place, step) in wish.steps.iter().enumerate() {
             *at = (place + 1).to_string();
             let mark = format!("[builder {at}/{total}]");
             let log = self.log(build_id, at, &mark);
             let salt = (wish.force || step.force).then(|| random_name(16));
-            progress = self.step(team, &progress, step, salt.as_deref(), log).await?;
+            progress = self.step(job, &progress, step, salt.as_deref(), log).await?;
         }
         LAST.clone_into(at);
         let mut image = progress.image;
         image.start_command = wish.start_cmd.filter(|line| !line.trim().is_empty());
         image.ready_command = wish.ready_cmd.filter(|line| !line.trim().is_empty());
-        self.finalize(&image, self.log(build_id, LAST, "[finalize]")).await?;
+        self.finalize(job, &image, self.log(build_id, LAST, "[finalize]")).await?;
         Ok(image)
     }
 
@@ -179,7 +205,7 @@ impl Builder {
 
     async fn step(
         &self,
-        team: &Team,
+        job: &Job,
         progress: &Progress,
         step: &Step,
         salt: Option<&str>,
@@ -189,7 +215,7 @@ impl Builder {
         match progress.action(step)? {
             Action::Evaluate(pairs) => {
                 log.say(LogLevel::Info, &told);
-                Ok(progress.with_variables(self.evaluate(&progress.image, pairs).await?))
+                Ok(progress.with_variables(self.evaluate(job, &progress.image, pairs).await?))
             }
             Action::Layer { line, user, variables, folder, archive, failure, after } => {
                 let name = progress.layer_name(step, salt);
@@ -200,7 +226,7 @@ impl Builder {
                 log.say(LogLevel::Info, &told);
                 let archive = match archive {
                     Some(hash) => {
-                        let place = self.archives.place(team, &hash)?;
+                        let place = self.archives.place(&job.team, &hash)?;
                         Some(place.is_file().then_some(place).ok_or(BuildFailure::NoArchive)?)
                     }
                     None => None,
@@ -211,10 +237,11 @@ impl Builder {
                     variables: &variables,
                     folder: folder.as_deref(),
                     tag: None,
-                    limit: None,
+                    limit: Some(LONGEST_STEP),
                 };
                 let bench = Workbench::start(self, &progress.image).await?;
-                if let Err(error) = run_step(bench.dial(), archive.as_deref(), command, &failure, log).await {
+                let work = run_step(bench.dial(), archive.as_deref(), command, &failure, log);
+                if let Err(error) = job.while_wanted(work).await {
                     bench.discard(self).await;
                     return Err(error);
                 }
@@ -227,6 +254,7 @@ impl Builder {
     /// Values in which a shell as root has replaced variables: those of the base, since none of the build are set.
     async fn evaluate(
         &self,
+        job: &Job,
         image: &Image,
         pairs: Vec<(String, String)>,
     ) -> Result<Vec<(String, String)>, BuildFailure> {
@@ -234,13 +262,13 @@ impl Builder {
             return Ok(pairs);
         }
         let bench = Workbench::start(self, image).await?;
-        let evaluated = evaluate_in(bench.dial(), pairs).await;
+        let evaluated = job.while_wanted(evaluate_in(bench.dial(), pairs)).await;
         bench.discard(self).await;
         evaluated
     }
 
     /// Starts what sandboxes will start, to see that it becomes ready.
-    async fn finalize(&self, image: &Image, log: Log<'_>) -> Result<(), BuildFailure> {
+    async fn finalize(&self, job: &Job, image: &Image, log: Log<'_>) -> Result<(), BuildFailure> {
         if image.start_command.is_none() && image.ready_command.is_none() {
             return Ok(());
         }
@@ -252,12 +280,17 @@ impl Builder {
         named("start", &image.start_command);
         named("ready", &image.ready_command);
         let bench = Workbench::start(self, image).await?;
-        let is_ready = start_command::start(bench.dial(), image, READY_EVERY, READY, true).await;
+        let started = job.while_wanted(become_ready(bench.dial(), image)).await;
         bench.discard(self).await;
-        let what = "the start command failed".to_owned();
-        let is_ready = is_ready.map_err(|source| BuildFailure::Run { what, source })?;
-        if is_ready { Ok(()) } else { Err(BuildFailure::NotReady) }
+        started
     }
+}
+
+async fn become_ready(dial: &Dial, image: &Image) -> Result<(), BuildFailure> {
+    let is_ready = start_command::start(dial, image, READY_EVERY, READY, true).await;
+    let what = "the start command failed".to_owned();
+    let is_ready = is_ready.map_err(|source| BuildFailure::Run { what, source })?;
+    if is_ready { Ok(()) } else { Err(BuildFailure::NotReady) }
 }
 
 async fn run_step(
@@ -289,8 +322,14 @@ async fn evaluate_in(dial: &Dial, pairs: Vec<(String, String)>) -> Result<Vec<(S
             continue;
         };
         let what = format!("failed to evaluate the value of '{name}'");
-        let command =
-            ShellCommand { line: &line, user: "root", variables: &none, folder: Some("/"), tag: None, limit: None };
+        let command = ShellCommand {
+            line: &line,
+            user: "root",
+            variables: &none,
+            folder: Some("/"),
+            tag: None,
+            limit: Some(LONGEST_STEP),
+        };
         let mut printed = Vec::new();
         let end = dial.run(command, |from, bytes| {
             if from == Output::Stdout {
@@ -375,10 +414,12 @@ impl<'a> Lines<'a> {
 
     fn add(&mut self, from: Output, bytes: &[u8]) {
         let place = usize::from(from == Output::Stderr);
-        self.pending[place].extend_from_slice(bytes);
-        while let Some(end) = self.pending[place].iter().position(|byte| *byte == b'\n') {
-            let line: Vec<_> = self.pending[place].drain(..=end).collect();
-            self.say(place, &line);
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.pending[place].extend_from_slice(piece);
+            if piece.ends_with(b"\n") || self.pending[place].len() >= LONGEST_LINE {
+                let line = std::mem::take(&mut self.pending[place]);
+                self.say(place, &line);
+            }
         }
     }
 

@@ -8,6 +8,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::folders::Folders;
 use crate::names::random_name;
+use crate::remove::remove_tree;
 
 /// The layers in one folder.
 #[derive(Clone, Debug)]
@@ -57,21 +58,22 @@ impl Layers {
     pub(crate) fn finish(&self, folder: &Utf8Path, name: &str) -> io::Result<()> {
         nix::unistd::syncfs(File::open(folder)?)?;
         match fs::rename(folder, self.folder(name)) {
-            Err(_there_already) if self.has(name) => fs::remove_dir_all(folder),
+            Err(_there_already) if self.has(name) => remove_tree(folder.as_std_path()),
             other => other,
         }
     }
 
     /// Removes one.
     pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
-        fs::remove_dir_all(self.folder(name))
+        remove_tree(self.folder(name).as_std_path())
     }
 
     /// Removes those that are not in use. `is_kept` names the rest.
     pub(crate) fn sweep(&self, used: &HashSet<String>, is_kept: impl Fn(&str) -> bool) -> io::Result<()> {
         for name in self.names()? {
             if !used.contains(&name) && !is_kept(&name) {
-                self.remove(&name)?;
+                self.remove(&name)
+                    .unwrap_or_else(|error| tracing::warn!(%error, name, "a layer that nothing needs stays"));
             }
         }
         Ok(())

@@ -12,7 +12,7 @@ mod steps;
 
 pub(crate) use archives::{ArchiveFailure, Archives};
 pub(crate) use base::{BaseFailure, PROVISION, is_root, make_base};
-pub(crate) use build::Builder;
+pub(crate) use build::{Builder, Job};
 pub(crate) use catalogue::{Catalogue, TemplateFailure};
 pub(crate) use docker::{layer_of_image, local_image};
 pub(crate) use image::Image;

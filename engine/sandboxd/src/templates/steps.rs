@@ -6,6 +6,7 @@ use ambient_e2b::protocol::template::{Step, StepKind};
 use sha2::{Digest as _, Sha256};
 
 use super::image::Image;
+use crate::config::Team;
 use crate::names::hex;
 
 /// Where a COPY step's archive lies while it is unpacked.
@@ -120,8 +121,11 @@ pub(super) enum BadStep {
 }
 
 impl Progress {
-    pub(super) fn new(image: Image) -> Self {
-        let key = hash(&["from", &image.layers.join(":"), &image.user, image.workdir.as_deref().unwrap_or_default()]);
+    /// The beginning of a build of this team. Its layers are no other team's: what a step makes may be a secret, and an archive is whatever the team
+    /// that sent it says.
+    pub(super) fn new(team: &Team, image: Image) -> Self {
+        let workdir = image.workdir.as_deref().unwrap_or_default();
+        let key = hash(&["from", team.name(), &image.layers.join(":"), &image.user, workdir]);
         Self { image, key }
     }
 
@@ -293,16 +297,23 @@ pub(super) fn evaluation(value: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use ambient_e2b::protocol::template::{Step, StepKind};
+    use secrecy::SecretString;
 
     use super::{Action, BadStep, Progress, evaluation, inside, join};
+    use crate::config::Teams;
     use crate::templates::image::Image;
 
     fn step(kind: StepKind, args: &[&str]) -> Step {
         Step { kind, args: args.iter().map(|&text| text.to_owned()).collect(), files_hash: None, force: false }
     }
 
+    fn begin_as(key: &str) -> Progress {
+        let team = Teams::new(&[SecretString::from(key)]).find(key).unwrap();
+        Progress::new(&team, Image::of_layer("base".to_owned()))
+    }
+
     fn begin() -> Progress {
-        Progress::new(Image::of_layer("base".to_owned()))
+        begin_as("e2b_0")
     }
 
     #[test]
@@ -310,6 +321,7 @@ mod tests {
         let (one, two) = (step(StepKind::Run, &["true"]), step(StepKind::Run, &["false"]));
         let start = begin();
         assert_eq!(start.layer_name(&one, None), begin().layer_name(&one, None));
+        assert_ne!(start.layer_name(&one, None), begin_as("e2b_1").layer_name(&one, None));
         assert_ne!(start.layer_name(&one, None), start.layer_name(&two, None));
         assert_ne!(start.layer_name(&one, None), start.layer_name(&one, Some("salt")));
         let after_two = start.with_layer(&two, None, start.layer_name(&two, None), start.image.clone());

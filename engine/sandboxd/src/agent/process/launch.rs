@@ -16,12 +16,17 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signa
 use nix::unistd::Pid;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit};
 use rustix::thread::{Gid, Uid};
 
 use crate::agent::users::User;
 
 /// How much sooner than the agent a command is killed for want of memory.
 const COMES_FIRST: &[u8] = b"300";
+
+/// How many open files a command begins with, as services of a machine do; it may ask for more. The agent itself has as many as there can be, and
+/// programs that go through all that they may have take long over that.
+const OPEN_FILES: u64 = 1024;
 
 /// What the child has before its program: some calls of the kernel, one after the other.
 const STACK_BYTES: usize = 32 << 10;
@@ -132,6 +137,9 @@ impl Launch {
         {
             let _killed_like_any_other = rustix::io::write(&file, COMES_FIRST);
         }
+        let files = rustix::process::getrlimit(Resource::Nofile);
+        let current = files.maximum.map_or(OPEN_FILES, |most| most.min(OPEN_FILES));
+        rustix::process::setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..files })?;
         // These change the one thread that asks; those of the C library would ask every thread of this process.
         rustix::thread::set_thread_groups(&self.groups)?;
         rustix::thread::set_thread_gid(self.gid)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fs::File;
-use std::io;
+use std::io::{self, PipeReader};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use ambient_e2b::protocol::connect::{Code, ConnectError};
 use ambient_e2b::protocol::process::StartProcess;
+use nix::errno::Errno;
 use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::tcsetwinsize;
 use tokio::sync::mpsc;
@@ -48,7 +49,8 @@ pub(super) fn spawn(
     let mut variables = environment(agent, user);
     variables.extend(config.envs.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())));
     let started = agent.processes.start(|| {
-        let (ours, theirs) = match &pty {
+        // All that can fail comes first: what runs is followed.
+        let Ends { sources, input, theirs } = match &pty {
             Some(pty) => Ends::terminal(pty.size.map_or(USUAL_SIZE, size))?,
             None => Ends::pipes(stdin.unwrap_or(true))?,
         };
@@ -58,16 +60,24 @@ pub(super) fn spawn(
         let launch = Launch::new(words, around)?;
         let pid = launch.start().or_else(|_not_by_itself| launch.after(&BY_SHELL).start())?;
         // The child's ends are closed here: while this process holds them, there is no end of what it reads.
-        Ok((pid.as_raw().unsigned_abs(), ours))
+        Ok((pid.as_raw().unsigned_abs(), (sources, input)))
     });
-    let failed =
-        |error: io::Error| ConnectError::new(Code::InvalidArgument, format!("cannot start `{}`: {error}", config.cmd));
-    let (pid, ends, ended) = started.map_err(failed)?;
-    let (sources, input) = ends.ours().map_err(failed)?;
+    let (pid, (sources, input), ended) = started.map_err(|error| not_started(&config.cmd, &error))?;
     let process = Arc::new(Process::new(pid, config, tag, input));
     let happenings = process.listen();
     agent.processes.follow(&process, Arc::clone(&process).attend(sources, ended, limit));
     Ok((process, happenings))
+}
+
+fn not_started(command: &str, error: &io::Error) -> ConnectError {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EAGAIN) => {
+            let message =
+                format!("cannot start `{command}`: the sandbox has as many processes as it may; end some of them");
+            ConnectError::new(Code::ResourceExhausted, message)
+        }
+        _ => ConnectError::new(Code::InvalidArgument, format!("cannot start `{command}`: {error}")),
+    }
 }
 
 /// What the protocol puts into every environment, the sandbox's own variables last.
@@ -96,56 +106,41 @@ pub(super) fn size(size: ambient_e2b::protocol::process::PtySize) -> Size {
     Size { columns: cut(size.cols), rows: cut(size.rows) }
 }
 
-/// The agent's side of what connects it with a child.
-enum Ends {
-    Pipes { input: Option<OwnedFd>, output: OwnedFd, errors: OwnedFd },
-    Terminal(OwnedFd),
+/// What connects a child with the agent.
+struct Ends {
+    sources: Vec<Source>,
+    input: Input,
+    /// The child's own, for its input, output and errors.
+    theirs: [OwnedFd; 3],
 }
 
 impl Ends {
-    /// Pipes, and the child's ends of them.
-    fn pipes(has_input: bool) -> io::Result<(Self, [OwnedFd; 3])> {
+    fn pipes(has_input: bool) -> io::Result<Self> {
         let (output, to_output) = io::pipe()?;
         let (errors, to_errors) = io::pipe()?;
         let (input, from_input) = if has_input {
             let (from_input, input) = io::pipe()?;
-            (Some(input.into()), from_input.into())
+            (Input::Pipe(tokio::sync::Mutex::new(Some(Pipe::new(input.into())?))), from_input.into())
         } else {
-            (None, File::open("/dev/null")?.into())
+            (Input::None, File::open("/dev/null")?.into())
         };
-        let ours = Self::Pipes { input, output: output.into(), errors: errors.into() };
-        Ok((ours, [from_input, to_output.into(), to_errors.into()]))
+        let source = |fd: PipeReader, happening| -> io::Result<Source> {
+            Ok(Source { pipe: Arc::new(Pipe::new(fd.into())?), chunk_bytes: PIPE_CHUNK_BYTES, happening })
+        };
+        let sources = vec![source(output, Happening::Stdout)?, source(errors, Happening::Stderr)?];
+        Ok(Self { sources, input, theirs: [from_input, to_output.into(), to_errors.into()] })
     }
 
-    /// A terminal, and the child's end of it. Like pipes, both are nobody else's from their first moment on: another command may be starting.
-    fn terminal(size: Size) -> io::Result<(Self, [OwnedFd; 3])> {
+    /// Like pipes, both ends are nobody else's from their first moment on: another command may be starting.
+    fn terminal(size: Size) -> io::Result<Self> {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let ours = openpt(flags)?;
         unlockpt(&ours)?;
         let theirs = ioctl_tiocgptpeer(&ours, flags)?;
         tcsetwinsize(&ours, size.into())?;
-        Ok((Self::Terminal(ours), [theirs.try_clone()?, theirs.try_clone()?, theirs]))
-    }
-
-    fn ours(self) -> io::Result<(Vec<Source>, Input)> {
-        match self {
-            Self::Terminal(terminal) => {
-                let pipe = Arc::new(Pipe::new(terminal)?);
-                let input = Input::Terminal(Arc::clone(&pipe));
-                let source = Source { pipe, chunk_bytes: TERMINAL_CHUNK_BYTES, happening: Happening::Terminal };
-                Ok((vec![source], input))
-            }
-            Self::Pipes { input, output, errors } => {
-                let source = |fd, happening| -> io::Result<Source> {
-                    Ok(Source { pipe: Arc::new(Pipe::new(fd)?), chunk_bytes: PIPE_CHUNK_BYTES, happening })
-                };
-                let sources = vec![source(output, Happening::Stdout)?, source(errors, Happening::Stderr)?];
-                let input = match input {
-                    Some(input) => Input::Pipe(tokio::sync::Mutex::new(Some(Pipe::new(input)?))),
-                    None => Input::None,
-                };
-                Ok((sources, input))
-            }
-        }
+        let pipe = Arc::new(Pipe::new(ours)?);
+        let input = Input::Terminal(Arc::clone(&pipe));
+        let source = Source { pipe, chunk_bytes: TERMINAL_CHUNK_BYTES, happening: Happening::Terminal };
+        Ok(Self { sources: vec![source], input, theirs: [theirs.try_clone()?, theirs.try_clone()?, theirs] })
     }
 }

@@ -26,10 +26,9 @@ pub(in crate::agent) async fn start(State(agent): State<Shared>, headers: Header
         let request: StartProcess = rpc::first_message(body).await?;
         let user = rpc::user(&headers, &agent)?;
         let limit = rpc::timeout(&headers);
-        // On a thread of its own, so that several start at a time. Once begun it goes on, whether the caller waits or not.
-        tokio::task::spawn_blocking(move || spawn(&agent, &user, request, limit))
-            .await
-            .map_err(|error| ConnectError::new(Code::Internal, error.to_string()))?
+        let with = Arc::clone(&agent);
+        let started = agent.starters.run(move || spawn(&with, &user, request, limit)).await;
+        started.unwrap_or_else(|| Err(ConnectError::new(Code::Internal, "the start broke off")))
     };
     match begun.await {
         Ok((process, happenings)) => {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use ambient_e2b::protocol::template::{BuildProgress, BuildStatus, CreateTemplate, CreatedTemplate};
 use ambient_e2b::protocol::{LogEntry, LogLevel};
+use tokio_util::sync::CancellationToken;
 
-use super::contents::{Build, Tag, Template};
+use super::contents::{Build, Contents, Tag, Template};
 use super::{Catalogue, TemplateFailure};
 use crate::clock::now;
 use crate::config::Team;
@@ -13,15 +14,21 @@ use crate::names::random_name;
 use crate::templates::image::Image;
 use crate::templates::names::{DEFAULT_TAG, parse, parse_tag};
 
-/// Lines of a build's log that are kept.
+/// What is kept of a build's log.
 const LOG_LINES: usize = 20_000;
+const LOG_BYTES: usize = 16 << 20;
 
 /// Processors that a template may ask for.
 const MOST_CPUS: u32 = 32;
 const LEAST_MEMORY_MB: u64 = 128;
+/// More than any machine has: what is larger is a mistake.
+const MOST_MEMORY_MB: u64 = 16 << 20;
 
-/// Builds of one host that wait or run at once.
+/// Builds of one team that run at once.
 pub(super) const MOST_BUILDS: usize = 20;
+
+/// Builds of one team that wait for their start. A client that is cut off before it never starts them, so the oldest make room.
+const MOST_WAITING: usize = 100;
 
 impl Catalogue {
     /// `POST /v3/templates`: a new template, or a new build of one.
@@ -42,10 +49,8 @@ impl Catalogue {
         }
         let (cpu_count, memory_mb) = sizes(wish)?;
         let mut contents = self.contents();
-        let busy = |build: &&Build| matches!(build.status, BuildStatus::Waiting | BuildStatus::Building);
-        if contents.builds.values().filter(busy).count() >= MOST_BUILDS {
-            return Err(TemplateFailure::TooManyBuilds);
-        }
+        contents.check_running(team)?;
+        contents.make_room_for_waiting(team);
         let at = now();
         let template_id = match contents.find(team, None, name.alias()) {
             Some(known) => known.id.clone(),
@@ -76,23 +81,29 @@ impl Catalogue {
             image: None,
             reason: None,
             log: Vec::new(),
+            log_bytes: 0,
+            stop: CancellationToken::new(),
         };
         contents.builds.insert(build_id.clone(), build);
-        self.save(&contents)?;
+        if let Err(error) = self.save(&contents) {
+            contents.builds.remove(&build_id);
+            return Err(error.into());
+        }
         let alias = name.alias().to_owned();
         let names = vec![format!("{}/{alias}", team.name())];
         Ok(CreatedTemplate { template_id, build_id, public: false, names, tags, aliases: vec![alias] })
     }
 
-    /// Takes a build out of its waiting. Gives its processors and memory.
+    /// Takes a build out of its waiting. Gives its processors and memory, and what is cancelled when nobody wants it any more.
     pub(crate) fn start_build(
         &self,
         team: &Team,
         template: &str,
         build_id: &str,
-    ) -> Result<(u32, u64), TemplateFailure> {
+    ) -> Result<((u32, u64), CancellationToken), TemplateFailure> {
         let mut contents = self.contents();
         let template_id = contents.own(team, template)?.id.clone();
+        contents.check_running(team)?;
         let build = contents.builds.get_mut(build_id).filter(|build| build.template_id == template_id);
         let build = build.ok_or_else(|| TemplateFailure::NoBuild(build_id.to_owned()))?;
         if build.status != BuildStatus::Waiting {
@@ -100,15 +111,20 @@ impl Catalogue {
         }
         build.status = BuildStatus::Building;
         build.updated_at = now();
-        Ok((build.cpu_count, build.memory_mb))
+        Ok(((build.cpu_count, build.memory_mb), build.stop.clone()))
     }
 
     /// Adds a line to a build's log.
     pub(crate) fn log(&self, build_id: &str, step: &str, level: LogLevel, message: String) {
         if let Some(build) = self.contents().builds.get_mut(build_id)
             && build.log.len() < LOG_LINES
+            && build.log_bytes < LOG_BYTES
         {
             let fields = BTreeMap::new();
+            build.log_bytes += message.len();
+            let is_last = build.log.len() + 1 == LOG_LINES || build.log_bytes >= LOG_BYTES;
+            let message =
+                if is_last { format!("{message}\nthe log is full: what follows is not kept") } else { message };
             build.log.push(LogEntry { timestamp: now(), message, level, fields, step: Some(step.to_owned()) });
         }
     }
@@ -157,6 +173,32 @@ impl Catalogue {
     }
 }
 
+impl Contents {
+    fn builds_of(&self, team: &Team, status: BuildStatus) -> impl Iterator<Item = &Build> {
+        let is_own =
+            |build: &&Build| self.templates.get(&build.template_id).is_some_and(|template| template.team == *team);
+        self.builds.values().filter(move |build| build.status == status).filter(is_own)
+    }
+
+    /// Refuses one more build when as many as may are running.
+    fn check_running(&self, team: &Team) -> Result<(), TemplateFailure> {
+        let running = self.builds_of(team, BuildStatus::Building).count();
+        if running < MOST_BUILDS { Ok(()) } else { Err(TemplateFailure::TooManyBuilds) }
+    }
+
+    fn make_room_for_waiting(&mut self, team: &Team) {
+        let mut waiting: Vec<_> =
+            self.builds_of(team, BuildStatus::Waiting).map(|build| (build.created_at, build.id.clone())).collect();
+        waiting.sort_unstable();
+        let too_many = (waiting.len() + 1).saturating_sub(MOST_WAITING);
+        for (_created_at, id) in waiting.into_iter().take(too_many) {
+            if let Some(build) = self.builds.get_mut(&id) {
+                build.end(Err(("it was not started, and others wait".to_owned(), None)));
+            }
+        }
+    }
+}
+
 fn sizes(wish: &CreateTemplate) -> Result<(u32, u64), TemplateFailure> {
     let cpu_count = wish.cpu_count.unwrap_or(2);
     let is_even = cpu_count == 1 || cpu_count.is_multiple_of(2);
@@ -165,8 +207,9 @@ fn sizes(wish: &CreateTemplate) -> Result<(u32, u64), TemplateFailure> {
         return Err(TemplateFailure::BadSize(message));
     }
     let memory_mb = wish.memory_mb.unwrap_or(1024);
-    if memory_mb < LEAST_MEMORY_MB || !memory_mb.is_multiple_of(2) {
-        let message = format!("Memory must be even and at least {LEAST_MEMORY_MB} MiB; it is {memory_mb}");
+    if !(LEAST_MEMORY_MB..=MOST_MEMORY_MB).contains(&memory_mb) || !memory_mb.is_multiple_of(2) {
+        let message =
+            format!("Memory must be even and from {LEAST_MEMORY_MB} to {MOST_MEMORY_MB} MiB; it is {memory_mb}");
         return Err(TemplateFailure::BadSize(message));
     }
     Ok((cpu_count, memory_mb))

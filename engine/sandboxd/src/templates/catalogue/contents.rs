@@ -7,6 +7,7 @@ use ambient_e2b::protocol::template::{BuildReason, BuildStatus, TemplateBuild};
 use ambient_e2b::protocol::{LogEntry, TemplateName};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
 use super::{BASE_ALIAS, BASE_ID, TemplateFailure};
 use crate::ENVD_VERSION;
@@ -50,6 +51,12 @@ pub(super) struct Build {
     pub(super) reason: Option<BuildReason>,
     #[serde(skip)]
     pub(super) log: Vec<LogEntry>,
+    /// Bytes of all lines of the log.
+    #[serde(skip)]
+    pub(super) log_bytes: usize,
+    /// Cancelled when nobody wants it any more.
+    #[serde(skip)]
+    pub(super) stop: CancellationToken,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]

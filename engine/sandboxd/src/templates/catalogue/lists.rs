@@ -95,7 +95,13 @@ impl Catalogue {
             return Err(TemplateFailure::InUse(template.to_owned()));
         }
         contents.templates.remove(&id);
-        contents.builds.retain(|_id, build| build.template_id != id);
+        contents.builds.retain(|_id, build| {
+            let is_kept = build.template_id != id;
+            if !is_kept {
+                build.stop.cancel();
+            }
+            is_kept
+        });
         self.save(&contents)?;
         Ok(())
     }

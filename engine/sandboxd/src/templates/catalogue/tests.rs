@@ -1,7 +1,9 @@
+use ambient_e2b::protocol::LogLevel;
 use ambient_e2b::protocol::template::{BuildStatus, CreateTemplate};
 use camino::Utf8PathBuf;
 use secrecy::SecretString;
 
+use super::builds::MOST_BUILDS;
 use super::{Catalogue, TemplateFailure};
 use crate::config::{Team, Teams};
 use crate::templates::image::Image;
@@ -28,7 +30,7 @@ fn a_build_is_found_by_its_tags_and_by_nobody_else() {
     let created = catalogue.create(&ours, &wish("My-App:v1")).unwrap();
     assert_eq!((created.aliases, created.tags), (vec!["my-app".to_owned()], vec!["v1".to_owned()]));
     assert!(matches!(catalogue.resolve(&ours, "my-app"), Err(TemplateFailure::NoTag { .. })));
-    assert_eq!(catalogue.start_build(&ours, &created.template_id, &created.build_id).unwrap(), (2, 1024));
+    assert_eq!(catalogue.start_build(&ours, &created.template_id, &created.build_id).unwrap().0, (2, 1024));
     let twice = catalogue.start_build(&ours, &created.template_id, &created.build_id);
     assert!(matches!(twice, Err(TemplateFailure::NotWaiting)));
     catalogue.end_build(&created.build_id, Ok(Image::of_layer("one".to_owned())));
@@ -43,6 +45,64 @@ fn a_build_is_found_by_its_tags_and_by_nobody_else() {
     let again = catalogue.create(&ours, &wish("my-app")).unwrap();
     assert_eq!(again.template_id, created.template_id);
     assert_ne!(again.build_id, created.build_id);
+}
+
+#[test]
+fn builds_that_wait_hinder_nobody_and_those_that_run_hinder_their_own_team() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, theirs) = teams();
+    let catalogue = open(&folder);
+    let waiting: Vec<_> = (0..150).map(|_| catalogue.create(&ours, &wish("cut-off")).unwrap()).collect();
+    let [first, .., last] = waiting.as_slice() else { panic!("many were made") };
+    let status = |build: &str| catalogue.progress(&ours, build, 0, 1).unwrap().status;
+    assert_eq!((status(&first.build_id), status(&last.build_id)), (BuildStatus::Error, BuildStatus::Waiting));
+    for _ in 0..MOST_BUILDS {
+        let made = catalogue.create(&ours, &wish("app")).unwrap();
+        catalogue.start_build(&ours, &made.template_id, &made.build_id).unwrap();
+    }
+    assert!(matches!(catalogue.create(&ours, &wish("app")), Err(TemplateFailure::TooManyBuilds)));
+    let late = catalogue.start_build(&ours, &last.template_id, &last.build_id);
+    assert!(matches!(late, Err(TemplateFailure::TooManyBuilds)));
+    catalogue.create(&theirs, &wish("app")).unwrap();
+}
+
+#[test]
+fn a_build_whose_template_is_gone_is_told_to_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, _theirs) = teams();
+    let catalogue = open(&folder);
+    let made = catalogue.create(&ours, &wish("app")).unwrap();
+    let (_sizes, stop) = catalogue.start_build(&ours, &made.template_id, &made.build_id).unwrap();
+    let other = catalogue.create(&ours, &wish("other")).unwrap();
+    catalogue.remove(&ours, &other.template_id, |_id| false).unwrap();
+    assert!(!stop.is_cancelled());
+    catalogue.remove(&ours, &made.template_id, |_id| false).unwrap();
+    assert!(stop.is_cancelled());
+}
+
+#[test]
+fn a_log_has_an_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, _theirs) = teams();
+    let catalogue = open(&folder);
+    let made = catalogue.create(&ours, &wish("app")).unwrap();
+    for _ in 0..1000 {
+        catalogue.log(&made.build_id, "1", LogLevel::Info, "x".repeat(64 << 10));
+    }
+    let log = catalogue.progress(&ours, &made.build_id, 0, usize::MAX).unwrap().log_entries;
+    assert!(log.len() < 1000, "{}", log.len());
+    assert!(log.last().unwrap().message.ends_with("the log is full: what follows is not kept"));
+}
+
+#[test]
+fn no_template_asks_for_more_memory_than_there_is_anywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, _theirs) = teams();
+    let catalogue = open(&folder);
+    for memory_mb in [1 << 44, u64::MAX - 1, 0, 129] {
+        let wish = CreateTemplate { memory_mb: Some(memory_mb), ..wish("app") };
+        assert!(matches!(catalogue.create(&ours, &wish), Err(TemplateFailure::BadSize(_))), "{memory_mb}");
+    }
 }
 
 #[test]

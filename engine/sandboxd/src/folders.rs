@@ -18,11 +18,11 @@
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 
+use ambient_files::remove_tree;
 use camino::{Utf8Path, Utf8PathBuf};
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::driver::Driver;
-use crate::remove::remove_tree;
 
 /// The data folder, locked for this host.
 #[derive(Debug)]

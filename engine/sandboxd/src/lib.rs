@@ -17,7 +17,6 @@ mod folders;
 mod host;
 mod names;
 mod namespace;
-mod remove;
 mod sandboxes;
 mod serve;
 mod templates;

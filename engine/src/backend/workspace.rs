@@ -5,6 +5,7 @@
 
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 
+use ambient_files::remove_tree;
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use fs_err::os::unix::fs as unix_fs;
 
@@ -113,29 +114,13 @@ enum Found {
 
 /// Removes a folder with all it holds; one that is not there is no fault.
 pub(crate) async fn remove_folder(folder: Utf8PathBuf) -> std::io::Result<()> {
-    blocking(move || match fs_err::remove_dir_all(&folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            // A command took the rights of a folder of its own away.
-            open_up(&folder);
-            fs_err::remove_dir_all(&folder)
+    blocking(move || match remove_tree(folder.as_std_path()) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(std::io::Error::new(error.kind(), format!("`{folder}`: {error}")))
         }
-        outcome => outcome,
+        Ok(()) | Err(_) => Ok(()),
     })
     .await
-    .or_else(|error| if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
-}
-
-fn open_up(folder: &Utf8Path) {
-    let Ok(facts) = fs_err::symlink_metadata(folder) else { return };
-    if !facts.is_dir() {
-        return;
-    }
-    let _not_ours = fs_err::set_permissions(folder, std::fs::Permissions::from_mode(FOLDER_MODE));
-    for entry in fs_err::read_dir(folder).into_iter().flatten().flatten() {
-        if let Ok(path) = Utf8PathBuf::from_path_buf(entry.path()) {
-            open_up(&path);
-        }
-    }
 }
 
 /// A hard link shares the bytes and cannot be followed out of the workspace; between file systems there is none.
@@ -286,5 +271,24 @@ mod tests {
         workspaces.remove(&session).await.unwrap();
         assert!(!workspaces.folder(&session).exists());
         assert_eq!(fs_err::read_to_string(&source).unwrap(), "bytes");
+    }
+
+    #[tokio::test]
+    async fn a_workspace_is_removed_however_deep_a_command_made_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Utf8PathBuf::from_path_buf(folder.path().canonicalize().unwrap()).unwrap();
+        let session = SessionId::generate();
+        let workspaces = Workspaces::new(root.join("sessions"), Vec::new());
+        let here = workspaces.open(&session).await.unwrap();
+        let (deep, over) = (here.join("deep"), here.join("over"));
+        fs_err::create_dir(&deep).unwrap();
+        // More levels than a process may open files, by default.
+        for _level in 0..1500 {
+            fs_err::create_dir(&over).unwrap();
+            fs_err::rename(&deep, over.join("deep")).unwrap();
+            fs_err::rename(&over, &deep).unwrap();
+        }
+        workspaces.remove(&session).await.unwrap();
+        assert!(!here.exists());
     }
 }

@@ -9,13 +9,13 @@ use std::process::{Command, Stdio};
 use ambient_e2b::protocol::connect::{Code, ConnectError};
 use ambient_e2b::protocol::filesystem::{Entries, EntryAnswer, EntryInfo, ListDir, MoveEntry, PathRequest};
 use ambient_e2b::protocol::process::Empty;
+use ambient_files::remove_tree;
 
 use super::entry::describe;
 use super::paths;
 use super::process::Ending;
 use super::state::{Agent, Shared};
 use super::users::User;
-use crate::remove::remove_tree;
 
 /// The path that a call means.
 pub(super) fn resolve(path: &str, user: &User, agent: &Agent) -> Result<PathBuf, ConnectError> {

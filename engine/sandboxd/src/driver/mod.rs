@@ -11,12 +11,12 @@ mod launch;
 use std::io;
 use std::sync::Arc;
 
+use ambient_files::remove_tree;
 use camino::Utf8Path;
 
 use crate::containers::{self, Containers};
 use crate::folders::Folders;
 use crate::namespace;
-use crate::remove::remove_tree;
 use crate::templates::{BaseFailure, Layers};
 
 pub(crate) use commands::{Output, RunFailure, ShellCommand};

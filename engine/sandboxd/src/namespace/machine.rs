@@ -13,6 +13,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use ambient_files::remove_tree;
 use camino::Utf8PathBuf;
 use nix::sys::signal::Signal;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -26,7 +27,6 @@ use super::stop;
 use crate::agent::{AGENT_WORD, BootSpec, Report};
 use crate::driver::{Dial, HOSTNAME, Launch, LaunchFailure, START, Usage};
 use crate::folders::Folders;
-use crate::remove::remove_tree;
 
 /// How long the processes of a sandbox may take to be gone once they were killed.
 const END: Duration = Duration::from_secs(10);

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
 
+use ambient_files::remove_tree;
 use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::folders::Folders;
 use crate::names::random_name;
-use crate::remove::remove_tree;
 
 /// The layers in one folder.
 #[derive(Clone, Debug)]

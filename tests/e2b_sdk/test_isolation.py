@@ -149,6 +149,7 @@ except OSError:
 
 def test_a_sandbox_that_is_full_of_processes_can_be_emptied(make):
     sandbox = make()
+    sandbox.files.write("kept", "kept")
     told = []
     crowd = sandbox.commands.run(f"exec python3 -c '{CROWD}'", background=True, stdin=True)
     for out, _err, _pty in crowd:
@@ -157,6 +158,8 @@ def test_a_sandbox_that_is_full_of_processes_can_be_emptied(make):
             break
     with pytest.raises(Exception, match="as many processes as it may"):
         sandbox.commands.run("true")
+    assert sandbox.files.read("kept") == "kept"
+    assert "kept" in [entry.name for entry in sandbox.files.list("/home/user")]
     assert crowd.pid in [process.pid for process in sandbox.commands.list()]
     assert sandbox.commands.kill(crowd.pid)
 

@@ -15,7 +15,7 @@ use nix::sys::prctl;
 use nix::sys::stat::{Mode, umask};
 
 use super::failure::{Attempting as _, StartFailure};
-use super::{AgentSpec, DOOR_SOCKET, DOOR_SPEC, init, kernel, privileges, root, serve};
+use super::{AgentSpec, DOOR_SOCKET, DOOR_SPEC, init, kernel, privileges, root, runtime, serve};
 
 /// Serves until the host is gone.
 pub(super) fn run(door: &Path) -> Result<ExitCode, StartFailure> {
@@ -39,11 +39,7 @@ pub(super) fn run(door: &Path) -> Result<ExitCode, StartFailure> {
     // Nobody else runs in here yet, so this is the host.
     let (mut life, _host) = listener.accept().attempting("meet the host")?;
 
-    // One thread: a sandbox that idles is to cost next to nothing.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .attempting("start the runtime of the agent")?;
+    let runtime = runtime::start().attempting("start the runtime of the agent")?;
     let served = runtime.block_on(async {
         let served = serve::start(listener, spec)?;
         life.write_all(b"\n").attempting("tell the host that all is ready")?;

@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use nix::sys::stat::{Mode, umask};
 
 use super::failure::{Attempting as _, StartFailure};
-use super::{BootSpec, Report, boot, enter, kernel, loopback, privileges, root, serve};
+use super::{BootSpec, Report, boot, enter, kernel, loopback, privileges, root, runtime, serve};
 
 /// Makes the sandbox and serves it until the host is gone.
 pub(super) fn run() -> Result<ExitCode, StartFailure> {
@@ -35,11 +35,7 @@ pub(super) fn run() -> Result<ExitCode, StartFailure> {
     let _is_leader_already = nix::unistd::setsid();
     privileges::give_up(spec.data_limit_bytes)?;
 
-    // One thread: a sandbox that idles is to cost next to nothing.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .attempting("start the runtime of the agent")?;
+    let runtime = runtime::start().attempting("start the runtime of the agent")?;
     let served = runtime.block_on(async {
         let served = serve::start(listener, spec.agent)?;
         boot::report(&Report::Ready { pid });

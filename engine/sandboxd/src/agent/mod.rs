@@ -24,6 +24,7 @@ mod privileges;
 mod process;
 mod root;
 mod rpc;
+mod runtime;
 mod serve;
 mod state;
 mod upload;

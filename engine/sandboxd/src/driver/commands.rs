@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ambient_e2b::protocol::connect::{ConnectError, EndOfStream};
+use ambient_e2b::protocol::connect::{Code, ConnectError, EndOfStream};
 use ambient_e2b::protocol::process::{self, EventMessage, ProcessConfig, ProcessEnd, ProcessEvent, StartProcess};
 use ambient_e2b::protocol::{Frame, FrameDecoder, FrameError, Token, header};
 use axum::body::Body;
@@ -52,6 +52,13 @@ pub(crate) enum RunFailure {
     Message(#[source] serde_json::Error),
     #[error("the agent told no end of the command")]
     NoEnd,
+}
+
+impl RunFailure {
+    /// Whether the command was ended at its limit.
+    pub(crate) fn is_too_late(&self) -> bool {
+        matches!(self, Self::Refused(error) if error.code == Code::DeadlineExceeded)
+    }
 }
 
 /// The events of one command.

@@ -50,7 +50,7 @@ pub(crate) struct Limits {
 
 impl Limits {
     pub(crate) fn memory_bytes(self) -> u64 {
-        self.memory_mb << 20
+        self.memory_mb.saturating_mul(1 << 20)
     }
 }
 

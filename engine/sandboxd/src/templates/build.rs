@@ -65,6 +65,8 @@ pub(crate) enum BuildFailure {
         #[source]
         source: RunFailure,
     },
+    #[error("{what}: it took longer than {} hours", LONGEST_STEP.as_secs() / 3600)]
+    TooLong { what: String },
     #[error("{what}: {status}")]
     Ended { what: String, status: String },
     #[error("the archive did not reach the sandbox")]
@@ -75,6 +77,12 @@ pub(crate) enum BuildFailure {
     NotReady,
     #[error("the layer cannot be kept")]
     Layer(#[source] std::io::Error),
+}
+
+impl BuildFailure {
+    fn of_run(what: String, source: RunFailure) -> Self {
+        if source.is_too_late() { Self::TooLong { what } } else { Self::Run { what, source } }
+    }
 }
 
 /// How long a step may take. What takes longer does nothing any more, and would hold its place for ever.
@@ -306,7 +314,7 @@ async fn run_step(
     let mut lines = Lines::new(log);
     let end = dial.run(command, |from, bytes| lines.add(from, &bytes)).await;
     lines.finish();
-    let end = end.map_err(|source| BuildFailure::Run { what: failure.to_owned(), source })?;
+    let end = end.map_err(|source| BuildFailure::of_run(failure.to_owned(), source))?;
     if end.exit_code == 0 {
         return Ok(());
     }
@@ -336,7 +344,7 @@ async fn evaluate_in(dial: &Dial, pairs: Vec<(String, String)>) -> Result<Vec<(S
                 printed.extend_from_slice(&bytes);
             }
         });
-        let end = end.await.map_err(|source| BuildFailure::Run { what: what.clone(), source })?;
+        let end = end.await.map_err(|source| BuildFailure::of_run(what.clone(), source))?;
         if end.exit_code != 0 {
             return Err(BuildFailure::Ended { what, status: end.status });
         }
@@ -436,5 +444,22 @@ impl<'a> Lines<'a> {
         let line = String::from_utf8_lossy(line);
         let (level, stream) = [(LogLevel::Info, "stdout"), (LogLevel::Warn, "stderr")][place];
         self.log.say(level, &format!("[{stream}]: {}", line.trim_end()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ambient_e2b::protocol::connect::{Code, ConnectError};
+
+    use super::*;
+
+    #[test]
+    fn a_step_that_took_too_long_says_so() {
+        let failure = |code| {
+            let source = RunFailure::Refused(ConnectError::new(code, "what the agent says"));
+            crate::with_causes(&BuildFailure::of_run("failed to run command 'make'".to_owned(), source))
+        };
+        assert_eq!(failure(Code::DeadlineExceeded), "failed to run command 'make': it took longer than 2 hours");
+        assert_eq!(failure(Code::Internal), "failed to run command 'make': internal: what the agent says");
     }
 }

@@ -1,6 +1,6 @@
 //! Builds, from the wish to the end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ambient_e2b::protocol::template::{BuildProgress, BuildStatus, CreateTemplate, CreatedTemplate};
 use ambient_e2b::protocol::{LogEntry, LogLevel};
@@ -30,6 +30,10 @@ pub(super) const MOST_BUILDS: usize = 20;
 /// Builds of one team that wait for their start. A client that is cut off before it never starts them, so the oldest make room.
 const MOST_WAITING: usize = 100;
 
+/// Ended builds of one team whose logs are kept, and failed ones that are known: the newest.
+pub(super) const MOST_LOGS: usize = 20;
+pub(super) const MOST_FAILED: usize = 100;
+
 impl Catalogue {
     /// `POST /v3/templates`: a new template, or a new build of one.
     pub(crate) fn create(&self, team: &Team, wish: &CreateTemplate) -> Result<CreatedTemplate, TemplateFailure> {
@@ -56,6 +60,7 @@ impl Catalogue {
             Some(known) => known.id.clone(),
             None => random_name(20),
         };
+        let is_new = !contents.templates.contains_key(&template_id);
         let template = contents.templates.entry(template_id.clone()).or_insert_with(|| Template {
             id: template_id.clone(),
             team: team.clone(),
@@ -87,6 +92,9 @@ impl Catalogue {
         contents.builds.insert(build_id.clone(), build);
         if let Err(error) = self.save(&contents) {
             contents.builds.remove(&build_id);
+            if is_new {
+                contents.templates.remove(&template_id);
+            }
             return Err(error.into());
         }
         let alias = name.alias().to_owned();
@@ -134,8 +142,9 @@ impl Catalogue {
         let mut contents = self.contents();
         let Some(build) = contents.builds.get_mut(build_id) else { return };
         build.end(ended);
+        let template_id = build.template_id.clone();
         if build.status == BuildStatus::Ready {
-            let (template_id, tags) = (build.template_id.clone(), build.tags.clone());
+            let tags = build.tags.clone();
             if let Some(template) = contents.templates.get_mut(&template_id) {
                 let at = now();
                 let tag = Tag { build_id: build_id.to_owned(), created_at: at };
@@ -145,6 +154,9 @@ impl Catalogue {
                 template.tags.entry(DEFAULT_TAG.to_owned()).or_insert(tag);
                 template.updated_at = at;
             }
+        }
+        if let Some(team) = contents.templates.get(&template_id).map(|template| template.team.clone()) {
+            contents.forget_old(&team);
         }
         if let Err(error) = self.save(&contents) {
             tracing::error!(%error, "the catalogue of templates cannot be written");
@@ -174,21 +186,51 @@ impl Catalogue {
 }
 
 impl Contents {
-    fn builds_of(&self, team: &Team, status: BuildStatus) -> impl Iterator<Item = &Build> {
+    fn builds_of(&self, team: &Team) -> impl Iterator<Item = &Build> {
         let is_own =
             |build: &&Build| self.templates.get(&build.template_id).is_some_and(|template| template.team == *team);
-        self.builds.values().filter(move |build| build.status == status).filter(is_own)
+        self.builds.values().filter(is_own)
+    }
+
+    fn builds_that_are(&self, team: &Team, status: BuildStatus) -> impl Iterator<Item = &Build> {
+        self.builds_of(team).filter(move |build| build.status == status)
+    }
+
+    /// Ended builds of a team for which something holds, the oldest first, without those at the end that may stay.
+    fn old_builds(&self, team: &Team, most: usize, holds: impl Fn(&Build) -> bool) -> Vec<String> {
+        let ended = self.builds_of(team).filter(|build| build.finished_at.is_some() && holds(build));
+        let mut ended: Vec<_> = ended.map(|build| (build.finished_at, build.id.clone())).collect();
+        ended.sort_unstable();
+        ended.truncate(ended.len().saturating_sub(most));
+        ended.into_iter().map(|(_finished_at, id)| id).collect()
+    }
+
+    /// Nothing that is built and built again grows for ever.
+    fn forget_old(&mut self, team: &Team) {
+        for id in self.old_builds(team, MOST_FAILED, |build| build.status == BuildStatus::Error) {
+            self.builds.remove(&id);
+        }
+        // A template of which nothing is left would be in no list, and have its name.
+        let known: BTreeSet<_> = self.builds.values().map(|build| &build.template_id).collect();
+        self.templates.retain(|id, own| own.team != *team || !own.tags.is_empty() || known.contains(id));
+        for id in self.old_builds(team, MOST_LOGS, |build| !build.log.is_empty()) {
+            if let Some(build) = self.builds.get_mut(&id) {
+                (build.log, build.log_bytes) = (Vec::new(), 0);
+            }
+        }
     }
 
     /// Refuses one more build when as many as may are running.
     fn check_running(&self, team: &Team) -> Result<(), TemplateFailure> {
-        let running = self.builds_of(team, BuildStatus::Building).count();
+        let running = self.builds_that_are(team, BuildStatus::Building).count();
         if running < MOST_BUILDS { Ok(()) } else { Err(TemplateFailure::TooManyBuilds) }
     }
 
     fn make_room_for_waiting(&mut self, team: &Team) {
-        let mut waiting: Vec<_> =
-            self.builds_of(team, BuildStatus::Waiting).map(|build| (build.created_at, build.id.clone())).collect();
+        let mut waiting: Vec<_> = self
+            .builds_that_are(team, BuildStatus::Waiting)
+            .map(|build| (build.created_at, build.id.clone()))
+            .collect();
         waiting.sort_unstable();
         let too_many = (waiting.len() + 1).saturating_sub(MOST_WAITING);
         for (_created_at, id) in waiting.into_iter().take(too_many) {
@@ -196,6 +238,7 @@ impl Contents {
                 build.end(Err(("it was not started, and others wait".to_owned(), None)));
             }
         }
+        self.forget_old(team);
     }
 }
 

@@ -3,7 +3,7 @@ use ambient_e2b::protocol::template::{BuildStatus, CreateTemplate};
 use camino::Utf8PathBuf;
 use secrecy::SecretString;
 
-use super::builds::MOST_BUILDS;
+use super::builds::{MOST_BUILDS, MOST_FAILED, MOST_LOGS};
 use super::{Catalogue, TemplateFailure};
 use crate::config::{Team, Teams};
 use crate::templates::image::Image;
@@ -92,6 +92,42 @@ fn a_log_has_an_end() {
     let log = catalogue.progress(&ours, &made.build_id, 0, usize::MAX).unwrap().log_entries;
     assert!(log.len() < 1000, "{}", log.len());
     assert!(log.last().unwrap().message.ends_with("the log is full: what follows is not kept"));
+}
+
+#[test]
+fn builds_that_ended_do_not_pile_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, theirs) = teams();
+    let catalogue = open(&folder);
+    let build = |team, name: &str, ended| {
+        let made = catalogue.create(team, &wish(name)).unwrap();
+        catalogue.start_build(team, &made.template_id, &made.build_id).unwrap();
+        catalogue.log(&made.build_id, "1", LogLevel::Info, "a line".to_owned());
+        catalogue.end_build(&made.build_id, ended);
+        made.build_id
+    };
+    let good = || Ok(Image::of_layer("one".to_owned()));
+    let lines = |team, build: &String| catalogue.progress(team, build, 0, 10).map(|told| told.log_entries.len());
+    let other = build(&theirs, "app", good());
+    let first = build(&ours, "kept", good());
+    let failed: Vec<_> = (0..=MOST_FAILED).map(|_| build(&ours, "app", Err(("it failed".to_owned(), None)))).collect();
+    assert!(matches!(lines(&ours, &failed[0]), Err(TemplateFailure::NoBuild(_))));
+    let counts: Vec<_> = failed[1..].iter().map(|build| lines(&ours, build).unwrap()).collect();
+    assert_eq!(counts, [vec![0; MOST_FAILED - MOST_LOGS], vec![1; MOST_LOGS]].concat());
+    assert_eq!(lines(&ours, &first).unwrap(), 0);
+    assert_eq!(catalogue.resolve(&ours, "kept").unwrap().image.layers, ["one"]);
+    assert!(matches!(catalogue.alias(&ours, "never-good"), Err(TemplateFailure::Unknown(_))));
+    assert_eq!(lines(&theirs, &other).unwrap(), 1);
+}
+
+#[test]
+fn a_template_that_could_not_be_noted_is_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, _theirs) = teams();
+    let catalogue = open(&folder);
+    fs_err::remove_dir_all(folder.path()).unwrap();
+    assert!(catalogue.create(&ours, &wish("app")).is_err());
+    assert!(matches!(catalogue.alias(&ours, "app"), Err(TemplateFailure::Unknown(_))));
 }
 
 #[test]

@@ -205,3 +205,20 @@ def test_files_are_joined_of_regular_ones_that_are_not_the_result(sandbox):
     wish = {"source_paths": ["one", "two"], "destination": "three", "username": "user"}
     assert httpx.post(f"{address}/files/compose", headers=headers, json=wish, timeout=5).status_code == 200
     assert sandbox.files.read("three") == "onetwo"
+
+
+def test_what_means_nothing_is_refused_as_such(sandbox):
+    address = os.environ["E2B_SANDBOX_URL"]
+    headers = {"E2b-Sandbox-Id": sandbox.sandbox_id, "E2b-Sandbox-Port": "49983", "X-Access-Token": sandbox._envd_access_token}
+    spoken = {"/process.Process/Start": "application/connect+json", "/filesystem.Filesystem/Stat": "application/json"}
+    for call, known in spoken.items():
+        for sent in ("application/proto", "application/connect+proto", "application/grpc-web+json", "text/plain"):
+            answer = httpx.post(f"{address}{call}", headers={**headers, "Content-Type": sent}, content=b"\0\0\0\0\0")
+            assert (answer.status_code, answer.headers["Accept-Post"]) == (415, known), (call, sent, answer.text)
+            assert sent in answer.json()["message"]
+    for path in ("/a\0b", "/" + 256 * "x", 2048 * "/x"):
+        answer = httpx.post(f"{address}/filesystem.Filesystem/Stat", headers=headers, json={"path": path})
+        assert (answer.status_code, answer.json()["code"]) == (400, "invalid_argument"), answer.text
+        assert len(answer.text) < 200
+        assert httpx.get(f"{address}/files", headers=headers, params={"path": path}).status_code == 400
+    assert not sandbox.files.exists("/" + 255 * "x")

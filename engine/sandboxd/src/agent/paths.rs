@@ -1,24 +1,48 @@
 //! What a path of a call means: absolute as it is, `~` and relative ones against the user's home, none the template's folder.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use super::users::User;
 
-/// `~somebody`, which no call may ask for.
+/// The most bytes of a name, and of a path with its end, that the kernel takes.
+const LONGEST_NAME: usize = 255;
+const LONGEST_PATH: usize = 4096;
+
+/// Why a path means nothing.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cannot expand user-specific home dir in `{path}`")]
-pub(super) struct OthersHome {
-    path: String,
+pub(super) enum PathFault {
+    /// `~somebody`, which no call may ask for.
+    #[error("cannot expand user-specific home dir in `{0}`")]
+    OthersHome(String),
+    #[error("the path holds a NUL character")]
+    Nul,
+    #[error("the path has a name of {0} bytes; a name may have {LONGEST_NAME}")]
+    LongName(usize),
+    #[error("the path has {0} bytes; a path may have {}", LONGEST_PATH - 1)]
+    LongPath(usize),
 }
 
 /// The absolute path that is meant. Without `.` and `..`, and no link is followed.
-pub(super) fn resolve(path: &str, user: &User, default_workdir: Option<&str>) -> Result<PathBuf, OthersHome> {
+pub(super) fn resolve(path: &str, user: &User, default_workdir: Option<&str>) -> Result<PathBuf, PathFault> {
+    let meant = meant(path, user, default_workdir)?;
+    let bytes = meant.as_os_str().as_bytes();
+    if bytes.contains(&0) {
+        return Err(PathFault::Nul);
+    }
+    if let Some(long) = meant.iter().map(|name| name.len()).find(|bytes| *bytes > LONGEST_NAME) {
+        return Err(PathFault::LongName(long));
+    }
+    if bytes.len() < LONGEST_PATH { Ok(meant) } else { Err(PathFault::LongPath(bytes.len())) }
+}
+
+fn meant(path: &str, user: &User, default_workdir: Option<&str>) -> Result<PathBuf, PathFault> {
     let path = if path.is_empty() { default_workdir.unwrap_or_default() } else { path };
     if let Some(rest) = path.strip_prefix('~') {
         return match rest.strip_prefix('/') {
             Some(below) => Ok(clean(&Path::new(&user.home).join(below.trim_start_matches('/')))),
             None if rest.is_empty() => Ok(clean(Path::new(&user.home))),
-            None => Err(OthersHome { path: path.to_owned() }),
+            None => Err(PathFault::OthersHome(path.to_owned())),
         };
     }
     Ok(clean(&Path::new(&user.home).join(path)))
@@ -61,6 +85,11 @@ mod tests {
         check("../z", None, "/home/z");
         check("", Some("/app"), "/app");
         check("", None, "/home/user");
-        assert!(resolve("~root/x", &user, None).is_err());
+        for bad in ["~root/x".to_owned(), "a\0b".to_owned(), "x".repeat(256), "a/".repeat(2048)] {
+            assert!(resolve(&bad, &user, None).is_err(), "{bad:?}");
+        }
+        for good in ["x".repeat(255), "a/".repeat(2000)] {
+            assert!(resolve(&good, &user, None).is_ok(), "{good:?}");
+        }
     }
 }

@@ -6,8 +6,10 @@ use std::time::Duration;
 use ambient_e2b::protocol::connect::{Code, ConnectError, EndOfStream};
 use ambient_e2b::protocol::{Frame, FrameDecoder, header};
 use axum::body::Body;
+use axum::extract::Request;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue, Response, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use axum::middleware::Next;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -16,6 +18,9 @@ use serde::de::DeserializeOwned;
 
 use super::state::{Agent, Shared};
 use super::users::User;
+
+/// The type that a call takes: [Accept-Post](https://www.w3.org/TR/ldp/#header-accept-post).
+const ACCEPT_POST: HeaderName = HeaderName::from_static("accept-post");
 
 /// Most bytes of one message: what a client may send as input in one call.
 pub(super) const MESSAGE_LIMIT: usize = 64 << 20;
@@ -56,6 +61,19 @@ pub(super) fn keepalive(headers: &HeaderMap) -> Duration {
 
 fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
     headers.get(name)?.to_str().ok()?.trim().parse().ok()
+}
+
+/// A layer for calls whose messages have this type: others are refused, as Connect wants it, and not taken for JSON.
+pub(super) async fn only(spoken: &'static str, request: Request, next: Next) -> Response<Body> {
+    let sent = request.headers().get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let sent = sent.unwrap_or_default();
+    if sent.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(spoken) {
+        return next.run(request).await;
+    }
+    let message = format!("a message of the type '{sent}' is not understood; send {spoken}");
+    let mut refusal = json(StatusCode::UNSUPPORTED_MEDIA_TYPE, &ConnectError::new(Code::Unknown, message));
+    refusal.headers_mut().insert(ACCEPT_POST, HeaderValue::from_static(spoken));
+    refusal
 }
 
 /// A message from its JSON.

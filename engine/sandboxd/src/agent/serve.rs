@@ -2,11 +2,12 @@
 
 use std::os::unix::net::UnixListener;
 
-use ambient_e2b::protocol::{filesystem as fs_calls, process as process_calls};
+use ambient_e2b::protocol::{filesystem as fs_calls, header, process as process_calls};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, Response, StatusCode};
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{any, get, post};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -35,15 +36,13 @@ macro_rules! call {
 }
 
 fn routes(agent: Shared) -> Router {
-    Router::new()
-        .route("/health", get(|| async { StatusCode::NO_CONTENT }))
-        .route("/envs", get(variables))
-        .route("/files", get(files::download).post(upload::upload))
-        .route("/files/compose", post(upload::compose))
-        .route("/ports/{port}", any(port))
+    let streams = Router::new()
         .route(process_calls::START, post(process::start))
         .route(process_calls::CONNECT, post(process::connect))
         .route(process_calls::STREAM_INPUT, post(process::stream_input))
+        .route(fs_calls::WATCH_DIR, post(watch::watch_dir))
+        .route_layer(from_fn(|request, next| rpc::only(header::STREAM_CONTENT_TYPE, request, next)));
+    let calls = Router::new()
         .route(process_calls::LIST, call!(process::list))
         .route(process_calls::UPDATE, call!(process::update))
         .route(process_calls::SEND_INPUT, call!(process::send_input))
@@ -54,11 +53,19 @@ fn routes(agent: Shared) -> Router {
         .route(fs_calls::MAKE_DIR, call!(filesystem::make_dir))
         .route(fs_calls::MOVE, call!(filesystem::move_entry))
         .route(fs_calls::REMOVE, call!(filesystem::remove))
-        .route(fs_calls::WATCH_DIR, post(watch::watch_dir))
         .route(fs_calls::CREATE_WATCHER, call!(watch::create_watcher))
         .route(fs_calls::GET_WATCHER_EVENTS, call!(watch::watcher_events))
         .route(fs_calls::REMOVE_WATCHER, call!(watch::remove_watcher))
-        .layer(axum::middleware::from_fn_with_state(crate::READ_ON, ambient_http::read_unread))
+        .route_layer(from_fn(|request, next| rpc::only(header::UNARY_CONTENT_TYPE, request, next)));
+    Router::new()
+        .route("/health", get(|| async { StatusCode::NO_CONTENT }))
+        .route("/envs", get(variables))
+        .route("/files", get(files::download).post(upload::upload))
+        .route("/files/compose", post(upload::compose))
+        .route("/ports/{port}", any(port))
+        .merge(streams)
+        .merge(calls)
+        .layer(from_fn_with_state(crate::READ_ON, ambient_http::read_unread))
         .with_state(agent)
 }
 

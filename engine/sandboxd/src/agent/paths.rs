@@ -1,13 +1,14 @@
 //! What a path of a call means: absolute as it is, `~` and relative ones against the user's home, none the template's folder.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use super::users::User;
 
-/// The most bytes of a name, and of a path with its end, that the kernel takes.
+/// The most bytes of a name and of a path that the kernel takes.
 const LONGEST_NAME: usize = 255;
-const LONGEST_PATH: usize = 4096;
+const LONGEST_PATH: usize = 4095;
 
 /// Why a path means nothing.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,7 +20,7 @@ pub(super) enum PathFault {
     Nul,
     #[error("the path has a name of {0} bytes; a name may have {LONGEST_NAME}")]
     LongName(usize),
-    #[error("the path has {0} bytes; a path may have {}", LONGEST_PATH - 1)]
+    #[error("the path has {0} bytes; a path may have {LONGEST_PATH}")]
     LongPath(usize),
 }
 
@@ -30,10 +31,10 @@ pub(super) fn resolve(path: &str, user: &User, default_workdir: Option<&str>) ->
     if bytes.contains(&0) {
         return Err(PathFault::Nul);
     }
-    if let Some(long) = meant.iter().map(|name| name.len()).find(|bytes| *bytes > LONGEST_NAME) {
+    if let Some(long) = meant.iter().map(OsStr::len).find(|bytes| *bytes > LONGEST_NAME) {
         return Err(PathFault::LongName(long));
     }
-    if bytes.len() < LONGEST_PATH { Ok(meant) } else { Err(PathFault::LongPath(bytes.len())) }
+    if bytes.len() <= LONGEST_PATH { Ok(meant) } else { Err(PathFault::LongPath(bytes.len())) }
 }
 
 fn meant(path: &str, user: &User, default_workdir: Option<&str>) -> Result<PathBuf, PathFault> {

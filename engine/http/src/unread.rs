@@ -1,5 +1,5 @@
 //! Reads what a handler left of its request, so that a client that still sends gets to hear the answer and keeps its connection: to close one with
-//! bytes unread throws away the answer too.
+//! bytes unread throws away the answer too. Where it reads no further, the answer says that the connection ends.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
-use axum::http::header::EXPECT;
-use axum::http::{HeaderMap, Response};
+use axum::http::header::{CONNECTION, EXPECT};
+use axum::http::{HeaderMap, HeaderValue, Response};
 use axum::middleware::Next;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use http_body::{Frame, SizeHint};
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 
 /// How far a server reads for nothing. Who sends more than that has to look for the answer while it sends.
 #[derive(Clone, Copy, Debug)]
@@ -34,10 +34,16 @@ pub async fn read_unread(State(limit): State<ReadOn>, request: Request, next: Ne
     let (parts, body) = request.into_parts();
     let (back, mut rest) = oneshot::channel();
     let lent = Lent { body: Some(body), asked: !waits_to_be_asked(&parts.headers), back: Some(back) };
-    let response = next.run(Request::from_parts(parts, Body::new(lent))).await;
-    // Whoever still holds it is still reading it.
-    if let Ok(body) = rest.try_recv() {
-        let _it_is_long_or_slow = tokio::time::timeout(limit.time, read(body, limit.bytes)).await;
+    let mut response = next.run(Request::from_parts(parts, Body::new(lent))).await;
+    let is_over = match rest.try_recv() {
+        Ok(body) => tokio::time::timeout(limit.time, read(body, limit.bytes)).await.unwrap_or(false),
+        // Whoever still holds it is still reading it.
+        Err(TryRecvError::Empty) => true,
+        Err(TryRecvError::Closed) => false,
+    };
+    if !is_over {
+        // The connection ends with this answer. A client that is not told so may send its next request on it, and get none.
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }
@@ -46,13 +52,17 @@ fn waits_to_be_asked(headers: &HeaderMap) -> bool {
     headers.get(EXPECT).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
 }
 
-async fn read(body: Body, mut left: usize) {
+/// Reads up to so many bytes; `true` says that this was all.
+async fn read(body: Body, mut left: usize) -> bool {
     let mut bytes = body.into_data_stream();
-    while left > 0
-        && let Some(Ok(chunk)) = bytes.next().await
-    {
-        left = left.saturating_sub(chunk.len());
+    while left > 0 {
+        match bytes.next().await {
+            Some(Ok(chunk)) => left = left.saturating_sub(chunk.len()),
+            Some(Err(_broken_off)) => return false,
+            None => return true,
+        }
     }
+    false
 }
 
 /// A body that comes back when its reader lets go of it, if the client sends it.
@@ -153,12 +163,35 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_sends_more_than_is_read_for_nothing_is_told_that_the_connection_ends() {
+        beside_a_server(async |mut connection: TcpStream| {
+            let length = 4 * LIMIT.bytes;
+            let head = format!("POST /bad HTTP/1.1\r\nhost: a\r\ncontent-length: {length}\r\n\r\n");
+            connection.write_all(head.as_bytes()).await.unwrap();
+            let (mut answers, mut requests) = connection.split();
+            let sends = async {
+                for _ in 0..length / 1024 {
+                    if requests.write_all(&[b'x'; 1024]).await.is_err() {
+                        break;
+                    }
+                }
+            };
+            let mut answer = [0; 512];
+            let reads = answers.read(&mut answer);
+            let (bytes, ()) = tokio::join!(reads, sends);
+            let answer = String::from_utf8_lossy(&answer[..bytes.unwrap()]).to_lowercase();
+            assert!(answer.starts_with("http/1.1 400") && answer.contains("connection: close"), "{answer}");
+        })
+        .await;
+    }
+
+    #[tokio::test]
     async fn who_waits_to_be_asked_for_a_body_is_not_asked_in_vain() {
         beside_a_server(async |mut connection: TcpStream| {
             let head = "POST /bad HTTP/1.1\r\nhost: a\r\ncontent-length: 200000\r\nexpect: 100-Continue\r\n\r\n";
             connection.write_all(head.as_bytes()).await.unwrap();
             let answers = rest(connection).await;
-            assert!(answers.starts_with("HTTP/1.1 400"), "{answers}");
+            assert!(answers.starts_with("HTTP/1.1 400") && answers.contains("connection: close"), "{answers}");
         })
         .await;
     }

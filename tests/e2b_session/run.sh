@@ -25,7 +25,7 @@ trap 'exit 130' INT TERM
 
 # The bucket is on the loopback of this machine, which sandboxes reach on the host's network alone.
 start_host "$binary" "$data" --network host
-export AMBIENTCTL=$binary SESSION_VIDEO=$video
+export AMBIENTCTL=$binary SANDBOXD_DATA=$data SESSION_VIDEO=$video
 status=0
 PYTHONPATH=$here/../lib "${E2B_PYTHON:-python3}" -m pytest "$here" -p pytest_counts -p no:cacheprovider --timeout 170 -q --tb short --durations 5 "$@" || status=$?
 end_host || status=1

@@ -190,7 +190,7 @@ async fn a_session_is_pending_until_its_sandbox_is_up_and_takes_it_along() -> Re
 #[tokio::test]
 async fn a_sandbox_that_does_not_boot_ends_its_session_and_says_what_to_do() -> Result<()> {
     let world = World::new(&[]).await?;
-    world.server.refuse(404, json!({"code": 404, "message": "template 'films-v1' not found"}));
+    world.server.refuse(9, 404, &json!({"code": 404, "message": "template 'films-v1' not found"}));
     let session = world.session("ambient_v1").await?;
     let over = world.once(&session, "terminated").await?;
     assert_eq!(over["sandbox"]["status"], "failed");
@@ -201,6 +201,17 @@ async fn a_sandbox_that_does_not_boot_ends_its_session_and_says_what_to_do() -> 
     assert_eq!(kinds, ["session.error", "session.status_terminated"]);
     let message = events[0]["error"]["message"].as_str().context("a message")?;
     assert!(message.contains("films-v1") && message.contains("ambientctl template build"), "{message}");
+    assert!(world.engine.shut_down().await);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_bad_moment_of_the_service_ends_no_session() -> Result<()> {
+    let world = World::new(&[]).await?;
+    world.server.refuse(1, 500, &json!({"code": 500, "message": "no node answers"}));
+    let session = world.session("ambient_v1").await?;
+    world.once(&session, "idle").await?;
+    assert_eq!((world.server.refusals(), world.server.living().len()), (0, 1));
     assert!(world.engine.shut_down().await);
     Ok(())
 }

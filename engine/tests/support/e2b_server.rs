@@ -44,7 +44,7 @@ pub(crate) struct Made {
 pub(crate) struct Shared {
     made: Mutex<Vec<Made>>,
     /// The body with which creates are refused, and its status.
-    refusal: Mutex<Option<(u16, Value)>>,
+    refusals: Mutex<Vec<(u16, Value)>>,
     /// A create takes one.
     creates: Semaphore,
     app: tempfile::TempDir,
@@ -62,7 +62,7 @@ impl E2bServer {
     pub(crate) async fn start() -> std::io::Result<Self> {
         let state = Arc::new(Shared {
             made: Mutex::default(),
-            refusal: Mutex::default(),
+            refusals: Mutex::default(),
             creates: Semaphore::new(1000),
             app: tempfile::tempdir()?,
         });
@@ -105,8 +105,14 @@ impl E2bServer {
         }
     }
 
-    pub(crate) fn refuse(&self, status: u16, body: Value) {
-        *self.state.refusal.lock().expect("nothing panics here") = Some((status, body));
+    /// Refuses so many creates from now on.
+    pub(crate) fn refuse(&self, times: usize, status: u16, body: &Value) {
+        *self.state.refusals.lock().expect("nothing panics here") = vec![(status, body.clone()); times];
+    }
+
+    /// Refusals that no create has had yet.
+    pub(crate) fn refusals(&self) -> usize {
+        self.state.refusals.lock().expect("nothing panics here").len()
     }
 
     /// Lets no create through until [`Self::let_in`].
@@ -153,7 +159,7 @@ fn listed(made: &Made) -> ListedSandbox {
 
 async fn create(State(state): State<Arc<Shared>>, axum::Json(wish): axum::Json<CreateSandbox>) -> Response {
     state.creates.acquire().await.expect("it is never closed").forget();
-    if let Some((status, body)) = state.refusal.lock().expect("nothing panics here").clone() {
+    if let Some((status, body)) = state.refusals.lock().expect("nothing panics here").pop() {
         return (StatusCode::from_u16(status).expect("a status"), axum::Json(body)).into_response();
     }
     let made = Made {

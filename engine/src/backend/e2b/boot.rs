@@ -4,7 +4,7 @@
 //! found by [`super::reaper`].
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ambient_e2b::{NewSandbox, Sandbox};
 use secrecy::ExposeSecret as _;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::handle::Handle;
 use super::held::Entry;
-use super::told::{boot_failure, command_failure, no_sandbox};
+use super::told::{boot_failure, command_failure, may_pass, no_sandbox};
 use super::{Inner, boot_lease};
 use crate::backend::BackendError;
 use crate::broker::Lease;
@@ -33,6 +33,10 @@ pub(crate) const VIDEO: &str = "ambient_video";
 const BOOT: &str = "ambient_boot";
 /// The right to boot a session's sandbox ends by itself so long after its engine fell silent. Longer than a boot takes at worst.
 const BOOT_TTL: Duration = Duration::from_secs(150);
+/// Pauses before a sandbox is asked for again, where the service may have had a bad moment. A session whose boot fails is over.
+const BOOT_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(4)];
+/// After so long it is not asked for again: whoever waits for it waits for no more than two minutes.
+const BOOT_PATIENCE: Duration = Duration::from_secs(20);
 /// Tries to end a sandbox; after that its timeout and the reaper do.
 const KILL_TRIES: u32 = 3;
 const KILL_PAUSE: Duration = Duration::from_millis(300);
@@ -113,7 +117,7 @@ impl Inner {
         session: &SessionId,
         is_renewal: bool,
     ) -> Result<Arc<Handle>, BackendError> {
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         let sandbox = self.make((SESSION, session.as_str())).await?;
         match self.store_ready(session, sandbox.id(), is_renewal).await {
             Ok(true) => {
@@ -158,12 +162,28 @@ impl Inner {
             .timeout(self.config.wall)
             .envs(environment)
             .metadata(ENGINE, installation)
-            .metadata(key, owner)
-            .identified_by(BOOT, format!("{:032x}", rand::random::<u128>()));
-        self.client.create(&new).await.map_err(|error| {
+            .metadata(key, owner);
+        self.create_patiently(&new).await.map_err(|error| {
             tracing::warn!(error = %chain(&error), template = self.config.template, "no sandbox could be made");
             boot_failure(&error, &self.config.template)
         })
+    }
+
+    /// Asks again after a failure that may pass. Should the one that got lost come up all the same, it is nobody's, and the reaper ends it.
+    async fn create_patiently(&self, new: &NewSandbox) -> Result<Sandbox, ambient_e2b::Error> {
+        let began = Instant::now();
+        let mut pauses = BOOT_PAUSES.into_iter();
+        loop {
+            let new = new.clone().identified_by(BOOT, format!("{:032x}", rand::random::<u128>()));
+            match self.client.create(&new).await {
+                Err(error) if may_pass(&error) && began.elapsed() < BOOT_PATIENCE => {
+                    let Some(pause) = pauses.next() else { return Err(error) };
+                    tracing::info!(error = %chain(&error), "no sandbox could be made; trying again");
+                    tokio::time::sleep(pause).await;
+                }
+                outcome => return outcome,
+            }
+        }
     }
 
     /// A sandbox that is there already, whichever engine made it.

@@ -40,6 +40,14 @@ pub(crate) fn boot_failure(error: &Error, template: &str) -> BackendError {
     BackendError::NoSandbox(format!("no sandbox could be made: {words}; {remedy}"))
 }
 
+/// Whether the same question may have a better answer in a moment.
+pub(crate) fn may_pass(error: &Error) -> bool {
+    match error {
+        Error::Api { status, .. } => *status >= 500,
+        other => matches!(other.kind(), ErrorKind::RateLimited | ErrorKind::AnswerLost | ErrorKind::Unavailable),
+    }
+}
+
 /// What a failed command means. The operator's part goes to the log.
 pub(crate) fn command_failure(error: &Error, sandbox: &str) -> BackendError {
     match error.kind() {

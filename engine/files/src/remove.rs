@@ -20,8 +20,8 @@ const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOF
 /// The same, which needs no right to it.
 const PLACE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Removes the folder and everything in it, also what its owner, when that is this process's user, took the rights to. Nobody may write to it
-/// meanwhile.
+/// Removes the folder and everything in it, also what its owner, when that is this process's user, took the rights to. Whoever writes to it meanwhile
+/// can make it fail, and nothing more.
 ///
 /// # Errors
 /// What the system says; what had not been removed by then is left, not necessarily where it was.

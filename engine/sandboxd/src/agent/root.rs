@@ -134,3 +134,15 @@ fn replace(path: &str, text: &str) -> io::Result<()> {
     file.set_permissions(fs::Permissions::from_mode(0o644))?;
     io::Write::write_all(&mut &file, text.as_bytes())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{OPTION_BYTES, check_length};
+
+    #[test]
+    fn options_that_the_kernel_would_cut_are_refused() {
+        check_length(&"x".repeat(OPTION_BYTES - 1), 9).unwrap();
+        let refused = check_length(&"x".repeat(OPTION_BYTES), 143).unwrap_err().to_string();
+        assert!(refused.starts_with("143 layers are more than a root can have"), "{refused}");
+    }
+}

@@ -138,3 +138,26 @@ pub(super) async fn build_logs(
     let whole = app.catalogue.progress(&team, &build, 0, usize::MAX)?;
     Ok(Answer(SandboxLogsPage { logs: page(whole.log_entries, &parameters)? }))
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderMap, HeaderValue};
+
+    use super::is_behind_tls;
+
+    #[test]
+    fn a_proxy_says_what_the_caller_s_own_connection_is() {
+        let check = |protocols: Option<&'static str>, wanted| {
+            let protocols = protocols.map(HeaderValue::from_static);
+            let headers: HeaderMap =
+                protocols.into_iter().map(|value| ("x-forwarded-proto".parse().unwrap(), value)).collect();
+            assert_eq!(is_behind_tls(&headers), wanted, "{headers:?}");
+        };
+        check(None, false);
+        check(Some("http"), false);
+        check(Some("HTTPS"), true);
+        // Each proxy on the way adds what it saw.
+        check(Some("https, http"), true);
+        check(Some("http, https"), false);
+    }
+}

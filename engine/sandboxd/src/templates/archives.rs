@@ -122,3 +122,27 @@ impl Archives {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use camino::Utf8PathBuf;
+    use secrecy::SecretString;
+
+    use super::{Addresses, MOST_ADDRESSES};
+    use crate::config::Teams;
+
+    #[test]
+    fn the_oldest_addresses_of_a_team_make_room_and_those_of_no_other() {
+        let teams = Teams::new(&[SecretString::from("e2b_a"), SecretString::from("e2b_b")]);
+        let (ours, theirs) = (teams.find("e2b_a").unwrap(), teams.find("e2b_b").unwrap());
+        let mut addresses = Addresses::default();
+        let add = |addresses: &mut Addresses, team, word: String| addresses.add(team, word, Utf8PathBuf::new());
+        add(&mut addresses, &theirs, "theirs".to_owned());
+        for number in 0..=MOST_ADDRESSES {
+            add(&mut addresses, &ours, format!("ours {number}"));
+        }
+        let known = |word: &str| addresses.places.contains_key(word);
+        assert_eq!((known("ours 0"), known("ours 1"), known("theirs")), (false, true, true));
+        assert_eq!(addresses.places.len(), MOST_ADDRESSES + 1);
+    }
+}

@@ -5,11 +5,11 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, DirEntry, FileType, Mode, OFlags, chmod, fchmod, fstat, openat, renameat, statat, unlinkat,
+    AtFlags, CWD, Dir, DirEntry, FileType, Mode, OFlags, fchmod, fstat, openat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::path::Arg;
@@ -17,8 +17,6 @@ use rustix::process::geteuid;
 
 /// A folder and none that a link leads to.
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// The same, which needs no right to it.
-const PLACE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Removes the folder and everything in it, also what its owner, when that is this process's user, took the rights to. Whoever writes to it meanwhile
 /// can make it fail, and nothing more.
@@ -102,11 +100,19 @@ fn open<P: Arg + Copy>(parent: impl AsFd, name: P) -> rustix::io::Result<OwnedFd
     Ok(folder)
 }
 
-/// Gives the owner of a folder the rights to it.
+/// Gives the owner of a folder the rights to it. A link that came in its place is not followed, for which Linux, before 6.6, has no call: nor does its
+/// `fchmod` take what was opened without rights.
+#[cfg(target_os = "linux")]
 fn allow<P: Arg>(parent: impl AsFd, name: P) -> rustix::io::Result<()> {
-    let place = openat(parent, name, PLACE, Mode::empty())?;
-    // By its name, a link that came in its place would be followed; and `fchmod` takes no place that was opened without rights.
-    chmod(format!("/proc/self/fd/{}", place.as_raw_fd()), Mode::RWXU)
+    use std::os::fd::AsRawFd as _;
+
+    let place = openat(parent, name, FOLDER.union(OFlags::PATH), Mode::empty())?;
+    rustix::fs::chmod(format!("/proc/self/fd/{}", place.as_raw_fd()), Mode::RWXU)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allow<P: Arg>(parent: impl AsFd, name: P) -> rustix::io::Result<()> {
+    rustix::fs::chmodat(parent, name, Mode::RWXU, AtFlags::SYMLINK_NOFOLLOW)
 }
 
 /// Does something for each entry of a folder.

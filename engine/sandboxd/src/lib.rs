@@ -4,7 +4,9 @@
 //! `E2B_SANDBOX_URL` are that address. A sandbox is a set of namespaces of this machine with a root of its own, or a container of its Docker
 //! engine, and in it an agent, which is the same program started once more (see [`agent`]).
 //!
-//! What a sandbox keeps apart and what it does not stands in the crate's README.
+//! What a sandbox keeps apart and what it does not stands in the crate's README. Elsewhere than on Linux this crate is empty.
+
+#![cfg(target_os = "linux")]
 
 pub mod agent;
 mod clock;

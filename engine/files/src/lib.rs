@@ -3,4 +3,4 @@
 
 mod remove;
 
-pub use remove::remove_tree;
+pub use remove::{remove_tree, remove_tree_if_there};

@@ -38,6 +38,17 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
     std::fs::remove_dir(path)
 }
 
+/// The same; a folder that is not there is as good as removed.
+///
+/// # Errors
+/// As [`remove_tree`].
+pub fn remove_tree_if_there(path: &Path) -> io::Result<()> {
+    match remove_tree(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        outcome => outcome,
+    }
+}
+
 /// Folders that were moved to the top, which are named by numbers: those that are still to be removed are the last ones.
 #[derive(Debug, Default)]
 struct Lifted {
@@ -170,7 +181,7 @@ mod tests {
 
     use rustix::fs::{CWD, Mode, mkdirat, openat};
 
-    use super::{FOLDER, remove_tree};
+    use super::{FOLDER, remove_tree, remove_tree_if_there};
 
     /// Folders in each other.
     fn dig(top: &Path, depth: usize) {
@@ -234,5 +245,7 @@ mod tests {
         remove_tree(&outside.path().join("other")).unwrap_err();
         assert_eq!(fs::read_to_string(kept.join("file")).unwrap(), "kept");
         assert_eq!(remove_tree(&top).unwrap_err().kind(), io::ErrorKind::NotFound);
+        remove_tree_if_there(&top).unwrap();
+        remove_tree_if_there(&outside.path().join("other")).unwrap_err();
     }
 }

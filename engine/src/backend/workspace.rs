@@ -5,7 +5,7 @@
 
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 
-use ambient_files::remove_tree;
+use ambient_files::remove_tree_if_there;
 use camino::{Utf8Component, Utf8Path, Utf8PathBuf};
 use fs_err::os::unix::fs as unix_fs;
 
@@ -114,11 +114,9 @@ enum Found {
 
 /// Removes a folder with all it holds; one that is not there is no fault.
 pub(crate) async fn remove_folder(folder: Utf8PathBuf) -> std::io::Result<()> {
-    blocking(move || match remove_tree(folder.as_std_path()) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(std::io::Error::new(error.kind(), format!("`{folder}`: {error}")))
-        }
-        Ok(()) | Err(_) => Ok(()),
+    blocking(move || {
+        let named = |error: std::io::Error| std::io::Error::new(error.kind(), format!("`{folder}`: {error}"));
+        remove_tree_if_there(folder.as_std_path()).map_err(named)
     })
     .await
 }

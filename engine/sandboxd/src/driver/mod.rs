@@ -11,7 +11,7 @@ mod launch;
 use std::io;
 use std::sync::Arc;
 
-use ambient_files::remove_tree;
+use ambient_files::{remove_tree, remove_tree_if_there};
 use camino::Utf8Path;
 
 use crate::containers::{self, Containers};
@@ -202,10 +202,7 @@ impl Machine {
 
 /// Removes what the host keeps of a sandbox.
 pub(crate) fn remove_folder(folder: &Utf8Path) {
-    match remove_tree(folder.as_std_path()) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::error!(%error, %folder, "files of a sandbox stay until the next start");
-        }
-        _ => {}
+    if let Err(error) = remove_tree_if_there(folder.as_std_path()) {
+        tracing::error!(%error, %folder, "files of a sandbox stay until the next start");
     }
 }

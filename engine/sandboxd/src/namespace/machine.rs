@@ -13,7 +13,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ambient_files::remove_tree;
+use ambient_files::remove_tree_if_there;
 use camino::Utf8PathBuf;
 use nix::sys::signal::Signal;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -195,10 +195,7 @@ async fn report(
 
 fn prepare(folder: &Utf8PathBuf) -> io::Result<()> {
     // The overlay wants its own folder empty, and refuses one of a sandbox that was not synced to the disk.
-    match remove_tree(folder.join("w").as_std_path()) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    remove_tree_if_there(folder.join("w").as_std_path())?;
     for name in ["u", "w", "r"] {
         fs::create_dir_all(folder.join(name))?;
     }

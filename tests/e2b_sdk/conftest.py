@@ -1,7 +1,6 @@
 """What the cases share: the environment of the host, and sandboxes that end with their case."""
 
 import os
-import subprocess
 import time
 import uuid
 from pathlib import Path
@@ -53,19 +52,6 @@ def word():
 @pytest.fixture
 def other_key():
     return OTHER_KEY
-
-
-def host_words(data, *words):
-    """What starts a host of its own for a case."""
-    return [os.environ["AMBIENTCTL"], "sandboxd", "--listen", "127.0.0.1:0", "--key", os.environ["E2B_API_KEY"], "--data-dir", str(data), *words]
-
-
-def start_host(data, *words, **how):
-    """A host, and what the SDK has to be told to ask it."""
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-    host = subprocess.Popen(host_words(data, *words), **streams, **how)
-    url = host.stdout.readline().split()[-1]
-    return host, {"api_url": url, "sandbox_url": url}
 
 
 def running(name):

@@ -6,8 +6,9 @@ import signal
 
 import httpx
 import pytest
-from conftest import start_host, until
+from conftest import until
 from e2b import BuildException, Sandbox, Template
+from own_host import start_host
 
 MEMORY = {"cpu_count": 1, "memory_mb": 512}
 LABEL = "io.ambient.sandboxd"

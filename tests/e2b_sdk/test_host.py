@@ -1,35 +1,29 @@
 """A host of namespaces and its end, however it comes. Each case has a host of its own."""
 
 import contextlib
-import os
 import resource
 import signal
 import socket
 import subprocess
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from conftest import host_words, running, start_host, until
+from conftest import running, until
 from e2b import Sandbox
+from own_host import host_words, make_data, shared_layers, start_host
 
-DATA = Path(os.environ["SANDBOXD_DATA"])
 # Rules for networks are not what these cases are about.
 NETWORK = ("--network", "host")
 
 
-def make_data(folder):
-    """A data folder with the root of the host that all other cases are told to: making one takes a minute."""
-    layers = folder / "l"
-    layers.mkdir(parents=True)
-    [base] = (DATA / "l").glob("base-*")
-    subprocess.run(["cp", "--archive", "--link", base, layers], check=True)
-    return folder
+def with_base(folder):
+    [base] = shared_layers("base-*")
+    return make_data(folder, [base])
 
 
 @pytest.fixture
 def data(tmp_path):
-    return make_data(tmp_path / "data")
+    return with_base(tmp_path / "data")
 
 
 def test_sandboxes_end_with_their_host_and_the_next_one_sweeps(data, word):
@@ -91,7 +85,7 @@ def test_sandboxes_of_two_hosts_do_not_reach_each_other(data, tmp_path):
     hosts = []
     try:
         sandboxes = []
-        for folder in (data, make_data(tmp_path / "other")):
+        for folder in (data, with_base(tmp_path / "other")):
             host, at = start_host(folder, "--network", "private")
             hosts.append(host)
             sandboxes.append(Sandbox.create(timeout=600, **at))

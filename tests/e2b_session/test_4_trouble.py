@@ -2,13 +2,13 @@
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import BINARY, call, kit_of, listed, until
+from conftest import call, kit_of, listed, until
 from e2b import Sandbox
 from kitlib import nonce
+from own_host import make_data, shared_layers, start_host
 from test_2_session import bash, identity, ready_file
 
 
@@ -54,18 +54,14 @@ def test_an_engine_that_died_at_a_description_makes_it_when_it_is_started_again(
 @pytest.fixture
 def own_host(tmp_path, template):
     """A host that may be killed, with the template that is in the shared one."""
-    data = tmp_path / "data"
-    data.mkdir()
-    shared = Path(os.environ["SANDBOXD_DATA"])
-    subprocess.run(["cp", "--archive", "--link", shared / "l", data], check=True)
-    shutil.copy(shared / "templates.json", data)
+    data = make_data(tmp_path / "data", shared_layers("*"))
+    shutil.copy(Path(os.environ["SANDBOXD_DATA"]) / "templates.json", data)
     hosts = []
 
-    def host(listen="127.0.0.1:0"):
-        words = ["sandboxd", "--listen", listen, "--key", os.environ["E2B_API_KEY"], "--data-dir", data, "--network", "host"]
-        made = subprocess.Popen([BINARY, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    def host(**where):
+        made, at = start_host(data, "--network", "host", **where)
         hosts.append(made)
-        return made, made.stdout.readline().split()[-1]
+        return made, at
 
     yield host
     hosts[-1].terminate()
@@ -73,22 +69,23 @@ def own_host(tmp_path, template):
 
 
 def test_a_host_that_dies_takes_its_sandboxes_along_and_sessions_go_on_in_new_ones(start, own_host):
-    host, url = own_host()
+    host, at = own_host()
+    url = at["api_url"]
     engine = start(E2B_API_URL=url, E2B_SANDBOX_URL=url)
     kit, mark = kit_of(engine), nonce()
     session, idle = kit.session(), kit.session()
     before = identity(kit, session)
     kit.send(session.id, call("bash", command="sleep 718") + f"[[say:went on {mark}]]")
-    until(lambda: "sleep 718" in ps(before, api_url=url, sandbox_url=url), 20, "the command in the sandbox")
+    until(lambda: "sleep 718" in ps(before, **at), 20, "the command in the sandbox")
     host.kill()
     host.wait(10)
     kit.idle(session.id, 60)
     result, _events = bash(kit, session, "echo still in $E2B_SANDBOX_ID")
     assert "still in i" not in result, result
-    own_host(url.split("//")[1])
+    own_host(listen=url.split("//")[1])
     for one in (session, idle):
         result, _events = bash(kit, one, "echo in $E2B_SANDBOX_ID")
         after = identity(kit, one)
         assert after != before and f"in {after}" in result, result
     assert engine.stop() == 0
-    assert not Sandbox.list(api_url=url, sandbox_url=url).next_items()
+    assert not Sandbox.list(**at).next_items()
